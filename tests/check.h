@@ -1,15 +1,13 @@
-/* check.h - what every unit test includes: cmocka and the headers that it needs.
+/* check.h - what every unit test includes: cmocka, the headers that it needs, and tests that
+ * register themselves.
  *
- * The test files of a module are linked into one program, whose main is in check_main.c. Each file
- * ends with
- *
- *     CHECK_FILE(backoff)
+ *     TEST(huge_numbers_saturate)
  *     {
- *         const struct CMUnitTest tests[] = {T(huge_numbers_saturate), ...};
- *         return cmocka_run_group_tests(tests, NULL, NULL);
+ *         ...
  *     }
  *
- * and is run by its name: `core_tests backoff`.
+ * The test files of a module are linked into one program (check_main.c): `core_tests backoff` runs
+ * the tests of test_backoff.c in the order in which they stand there.
  */
 #ifndef TESTS_CHECK_H
 #define TESTS_CHECK_H
@@ -26,61 +24,96 @@
 
 #include "base/text/str.h"
 
-/* A test file of the program. `run` gets the program's name and the words after the file's name,
- * and returns the exit code. */
-struct check_file {
-    const char *name;
-    int (*run)(int argc, char **argv);
-    struct check_file *next;
+struct check_test {
+    struct CMUnitTest test;
+    const char *file;
+    int line;
+    struct check_test *next;
 };
 
-void check_register(struct check_file *file);
+void check_add(struct check_test *test);
 
-#define CHECK_FILE(file)                                                                \
-    static int check_file_##file(int argc, char **argv);                                \
-    __attribute__((constructor)) static void check_register_##file(void)                \
-    {                                                                                   \
-        static struct check_file this_file = {.name = #file, .run = check_file_##file}; \
-        check_register(&this_file);                                                     \
-    }                                                                                   \
-    static int check_file_##file(int argc __attribute__((unused)),                      \
-                                 char **argv __attribute__((unused)))
-
-/* Registers a test under the name of its function, which reads as a fact. */
-#define T(function) cmocka_unit_test(function)
-
-/* cmocka 1.1 writes "not ok 1 # SKIP name" of a test that calls skip(), which readers of TAP take
- * for a failure. Such lines lose their "not ". */
-static inline ssize_t check_write_tap(void *original, const char *text, size_t len)
-{
-    for (const char *line = text, *end = text + len, *next; line < end; line = next) {
-        const char *newline = memchr(line, '\n', (size_t)(end - line));
-        next = newline ? newline + 1 : end;
-        if (next - line > 7 && memcmp(line, "not ok ", 7) == 0 &&
-            memmem(line, (size_t)(next - line), " # SKIP", 7))
-            line += strlen("not ");
-        (void)fwrite(line, 1, (size_t)(next - line), original);
+/* `run` is a test by the name `shown`; the C name `symbol` is its own. */
+#define CHECK_ADD(symbol, shown, run, setup, teardown, state)                                  \
+    __attribute__((constructor)) static void check_add_##symbol(void)                          \
+    {                                                                                          \
+        static struct check_test this_test = {                                                 \
+            .test = {shown, run, setup, teardown, state}, .file = __FILE__, .line = __LINE__}; \
+        check_add(&this_test);                                                                 \
     }
-    return fflush(original) == 0 ? (ssize_t)len : 0;
-}
 
-static inline void check_mend_tap(void)
-{
-    static const cookie_io_functions_t IO = {.write = check_write_tap};
-    FILE *mended = fopencookie(stdout, "w", IO);
-    if (!mended)
-        return;
-    (void)setvbuf(mended, NULL, _IOLBF, BUFSIZ);
-    stdout = mended;
-}
+/* A test. Its name reads as a fact. */
+#define TEST(test) TEST_AROUND(test, NULL, NULL)
 
-#undef cmocka_run_group_tests
-#undef cmocka_run_group_tests_name
-#define cmocka_run_group_tests(tests, setup, teardown) \
-    cmocka_run_group_tests_name(#tests, tests, setup, teardown)
-#define cmocka_run_group_tests_name(name, tests, setup, teardown) \
-    (check_mend_tap(),                                            \
-     _cmocka_run_group_tests(name, tests, sizeof(tests) / sizeof((tests)[0]), setup, teardown))
+/* A test with a setup and a teardown of cmocka around it. */
+#define TEST_AROUND(test, setup, teardown)                          \
+    static void test(void);                                         \
+    static void check_run_##test(void **state)                      \
+    {                                                               \
+        (void)state;                                                \
+        test();                                                     \
+    }                                                               \
+    CHECK_ADD(test, #test, check_run_##test, setup, teardown, NULL) \
+    static void test(void)
+
+/* A test that is also given what its setup has made. A kind of tests has a macro of its own:
+ *
+ *     #define KIT_TEST(test) TEST_WITH(test, kit_setup, kit_teardown, struct kit *k)
+ */
+#define TEST_WITH(test, setup, teardown, parameter)                 \
+    CHECK_WITH(test, parameter)                                     \
+    CHECK_ADD(test, #test, check_run_##test, setup, teardown, NULL) \
+    static void test(parameter __attribute__((unused)))
+
+#define CHECK_WITH(test, parameter)            \
+    static void test(parameter);               \
+    static void check_run_##test(void **state) \
+    {                                          \
+        test(*state);                          \
+    }
+
+/* A test that is given a thing of its own, which `begin` makes and `end` takes back:
+ *
+ *     #define BED_TEST(test) TEST_OF(test, struct bed, bed, bed_init(bed), bed_release(bed))
+ */
+#define TEST_OF(test, type, thing, begin, end)                 \
+    static void test(type *thing);                             \
+    static void check_run_##test(void **state)                 \
+    {                                                          \
+        type own;                                              \
+        type *thing = &own;                                    \
+        (void)state;                                           \
+        begin;                                                 \
+        test(thing);                                           \
+        end;                                                   \
+    }                                                          \
+    CHECK_ADD(test, #test, check_run_##test, NULL, NULL, NULL) \
+    static void test(type *thing __attribute__((unused)))
+
+/* For a file that is given words, or has something to do before or after its tests: it calls
+ * check_run, and returns the exit code. */
+#define TEST_MAIN(argc, argv)                                                               \
+    static int check_main_of_file(int argc, char **argv);                                   \
+    __attribute__((constructor)) static void check_add_main_of_file(void)                   \
+    {                                                                                       \
+        static struct check_main this_main = {.file = __FILE__, .run = check_main_of_file}; \
+        check_add_main(&this_main);                                                         \
+    }                                                                                       \
+    static int check_main_of_file(int argc __attribute__((unused)),                         \
+                                  char **argv __attribute__((unused)))
+
+/* The words are those after the name of the file; the first is the program's own. */
+struct check_main {
+    const char *file;
+    int (*run)(int argc, char **argv);
+    struct check_main *next;
+};
+
+void check_add_main(struct check_main *main_of_file);
+
+/* Runs the tests of this file, with a setup and a teardown of cmocka around all of them. */
+#define check_run(setup, teardown) check_run_file(__FILE__, setup, teardown)
+int check_run_file(const char *file, CMFixtureFunction setup, CMFixtureFunction teardown);
 
 #define check_str(s, literal)                                       \
     do {                                                            \

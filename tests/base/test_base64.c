@@ -14,9 +14,8 @@ static const char *const ROWS[][2] = {
     {"\xfb\xff\xfe", "+//+"},
 };
 
-static void published_examples_match_both_ways(void **state)
+TEST(published_examples_match_both_ways)
 {
-    (void)state;
     for (size_t i = 0; i < sizeof ROWS / sizeof ROWS[0]; i++) {
         char text[16];
         uint8_t bytes[8];
@@ -27,17 +26,15 @@ static void published_examples_match_both_ways(void **state)
     }
 }
 
-static void padding_may_be_left_out(void **state)
+TEST(padding_may_be_left_out)
 {
-    (void)state;
     uint8_t bytes[8];
     assert_int_equal(base64_decode(STR("Zm8"), bytes, sizeof bytes), 2);
     assert_int_equal(base64_decode(STR("Zg"), bytes, sizeof bytes), 1);
 }
 
-static void what_is_not_base64_is_refused(void **state)
+TEST(what_is_not_base64_is_refused)
 {
-    (void)state;
     static const struct str rows[] = {
         STR("Z"), STR("Zm9v="), STR("Z==="), STR("Zm9v\n"), STR("Zm-v"), STR("Zh=="), STR("Zm9\0"),
     };
@@ -45,14 +42,4 @@ static void what_is_not_base64_is_refused(void **state)
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++)
         assert_int_equal(base64_decode(rows[i], bytes, sizeof bytes), -1);
     assert_int_equal(base64_decode(STR("Zm9vYmFy"), bytes, 5), -1);
-}
-
-CHECK_FILE(base64)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(published_examples_match_both_ways),
-        cmocka_unit_test(padding_may_be_left_out),
-        cmocka_unit_test(what_is_not_base64_is_refused),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -6,9 +6,8 @@
 
 #include "redrive.h"
 
-static void an_empty_buffer_reads_as_an_empty_string(void **state)
+TEST(an_empty_buffer_reads_as_an_empty_string)
 {
-    (void)state;
     struct buf b;
     buf_init(&b, 10);
     assert_string_equal(buf_cstr(&b), "");
@@ -18,9 +17,8 @@ static void an_empty_buffer_reads_as_an_empty_string(void **state)
     buf_release(&b);
 }
 
-static void additions_append_and_stay_terminated(void **state)
+TEST(additions_append_and_stay_terminated)
 {
-    (void)state;
     struct buf b;
     buf_init(&b, 1000);
     buf_puts(&b, "job ");
@@ -36,9 +34,8 @@ static void additions_append_and_stay_terminated(void **state)
     buf_release(&b);
 }
 
-static void fixed_one_fills_its_room_and_no_more(void **state)
+TEST(fixed_one_fills_its_room_and_no_more)
 {
-    (void)state;
     char room[5];
     struct buf b;
     buf_init_fixed(&b, room, sizeof room);
@@ -52,9 +49,8 @@ static void fixed_one_fills_its_room_and_no_more(void **state)
     assert_int_equal(buf_printf(&b, "%d", 5), REDRIVE_E_TOO_BIG);
 }
 
-static void it_fills_to_its_maximum_and_no_further(void **state)
+TEST(it_fills_to_its_maximum_and_no_further)
 {
-    (void)state;
     struct buf b;
     buf_init(&b, 5);
     assert_int_equal(buf_puts(&b, "12345"), 0);
@@ -63,9 +59,8 @@ static void it_fills_to_its_maximum_and_no_further(void **state)
     buf_release(&b);
 }
 
-static void the_first_failure_sticks_until_reset(void **state)
+TEST(the_first_failure_sticks_until_reset)
 {
-    (void)state;
     struct buf b;
     buf_init(&b, 3);
     buf_puts(&b, "1234");
@@ -77,9 +72,8 @@ static void the_first_failure_sticks_until_reset(void **state)
     buf_release(&b);
 }
 
-static void detach_hands_over_the_memory(void **state)
+TEST(detach_hands_over_the_memory)
 {
-    (void)state;
     struct buf b;
     size_t len = 0;
     buf_init(&b, 100);
@@ -96,9 +90,8 @@ static void detach_hands_over_the_memory(void **state)
     assert_null(buf_detach(&b, NULL));
 }
 
-static void growth_keeps_what_was_there(void **state)
+TEST(growth_keeps_what_was_there)
 {
-    (void)state;
     struct buf b;
     buf_init(&b, 1u << 20);
     for (int i = 0; i < 10000; i++)
@@ -108,9 +101,8 @@ static void growth_keeps_what_was_there(void **state)
     buf_release(&b);
 }
 
-static void reset_gives_back_more_than_is_to_be_kept(void **state)
+TEST(reset_gives_back_more_than_is_to_be_kept)
 {
-    (void)state;
     struct buf b;
     buf_init(&b, 5000);
     buf_puts(&b, "short");
@@ -126,9 +118,8 @@ static void reset_gives_back_more_than_is_to_be_kept(void **state)
     buf_release(&b);
 }
 
-static void pair_is_a_key_of_two_names(void **state)
+TEST(pair_is_a_key_of_two_names)
 {
-    (void)state;
     struct buf b;
     buf_init(&b, 8);
     buf_puts(&b, "before");
@@ -138,20 +129,4 @@ static void pair_is_a_key_of_two_names(void **state)
     buf_pair(&b, STR("too long"), STR("for it"));
     assert_int_equal(buf_failed(&b), REDRIVE_E_TOO_BIG);
     buf_release(&b);
-}
-
-CHECK_FILE(buf)
-{
-    const struct CMUnitTest tests[] = {
-        T(an_empty_buffer_reads_as_an_empty_string),
-        T(additions_append_and_stay_terminated),
-        T(it_fills_to_its_maximum_and_no_further),
-        T(fixed_one_fills_its_room_and_no_more),
-        T(the_first_failure_sticks_until_reset),
-        T(detach_hands_over_the_memory),
-        T(growth_keeps_what_was_there),
-        T(reset_gives_back_more_than_is_to_be_kept),
-        T(pair_is_a_key_of_two_names),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -57,24 +57,21 @@ static void check_csv(const char *text, const char *expected)
     }
 }
 
-static void plain_fields_are_read_as_they_stand(void **state)
+TEST(plain_fields_are_read_as_they_stand)
 {
-    (void)state;
     check_csv("id,name\n1,one\n2, two \n", "2:1|one\n3:2| two \n");
     check_csv("id,name\n1,\n,\n", "2:1|\n3:|\n");
     check_csv("id\n1", "2:1\n");
     check_csv("id,name\n1,", "2:1|\n");
 }
 
-static void lines_end_with_lf_or_crlf(void **state)
+TEST(lines_end_with_lf_or_crlf)
 {
-    (void)state;
     check_csv("id,name\r\n1,one\r\n2,two\n", "2:1|one\n3:2|two\n");
 }
 
-static void quoted_fields_hold_commas_quotes_and_line_breaks(void **state)
+TEST(quoted_fields_hold_commas_quotes_and_line_breaks)
 {
-    (void)state;
     check_csv("id,text\n1,\"a, b\"\n", "2:1|a, b\n");
     check_csv("id,text\n1,\"say \"\"hi\"\"\"\n", "2:1|say \"hi\"\n");
     check_csv("id,text\n1,\"\"\"\"\n", "2:1|\"\n");
@@ -83,9 +80,8 @@ static void quoted_fields_hold_commas_quotes_and_line_breaks(void **state)
     check_csv("id,text\n1,\"last\"", "2:1|last\n");
 }
 
-static void byte_order_mark_is_no_text(void **state)
+TEST(byte_order_mark_is_no_text)
 {
-    (void)state;
     struct csv csv;
     struct str text = STR("\xef\xbb\xbf\"id\"\n1\n");
     csv_init(&csv, NULL);
@@ -100,17 +96,15 @@ static void byte_order_mark_is_no_text(void **state)
     csv_release(&csv);
 }
 
-static void empty_lines_are_passed_over_and_counted(void **state)
+TEST(empty_lines_are_passed_over_and_counted)
 {
-    (void)state;
     check_csv("\n\r\nid\n\n1\n\r\n\n2\n\n", "5:1\n8:2\n");
     /* A field of nothing in quotes is a record. */
     check_csv("id\n\"\"\r\n1\n", "2:\n3:1\n");
 }
 
-static void bad_record_is_refused_alone(void **state)
+TEST(bad_record_is_refused_alone)
 {
-    (void)state;
     check_csv("id,v\n1,a\"b\n2,ok\n",
               "! line 2: a quote inside a field that is not quoted\n3:2|ok\n");
     check_csv("id,v\n1,\"a\"b\n2,ok\n", "! line 2: text after a closing quote\n3:2|ok\n");
@@ -122,16 +116,14 @@ static void bad_record_is_refused_alone(void **state)
     check_csv("id,v\n\xc3,\xa9\n2,ok\n", "! line 2: bytes that are not UTF-8\n3:2|ok\n");
 }
 
-static void error_names_the_line_it_is_on(void **state)
+TEST(error_names_the_line_it_is_on)
 {
-    (void)state;
     check_csv("id,v\n1,\"a\nb\"x\n2,ok\n", "! line 3: text after a closing quote\n4:2|ok\n");
     check_csv("id,v\n1,x\n2,\"open\n3,y\n4,z\n", "2:1|x\n! line 3: a quote that is never closed\n");
 }
 
-static void bad_header_ends_it_all(void **state)
+TEST(bad_header_ends_it_all)
 {
-    (void)state;
     static const struct {
         const char *text;
         const char *message;
@@ -149,9 +141,8 @@ static void bad_header_ends_it_all(void **state)
     }
 }
 
-static void record_over_a_limit_is_refused_and_the_next_one_read(void **state)
+TEST(record_over_a_limit_is_refused_and_the_next_one_read)
 {
-    (void)state;
     const struct csv_limits limits = {.max_bytes = 8, .max_fields = 3};
     static const char TEXT[] = "id,v\n1,1234567\n2,\"12345678\n9\"\n3,ok\n1,2,3,4\n4,ok\n";
     struct reading r;
@@ -164,28 +155,10 @@ static void record_over_a_limit_is_refused_and_the_next_one_read(void **state)
     buf_release(&r.out);
 }
 
-static void nothing_is_no_record(void **state)
+TEST(nothing_is_no_record)
 {
-    (void)state;
     check_csv("", "");
     check_csv("\n\n", "");
     check_csv("id,v\n", "");
     check_csv("\xef\xbb\xbf", "");
-}
-
-CHECK_FILE(csv)
-{
-    const struct CMUnitTest tests[] = {
-        T(plain_fields_are_read_as_they_stand),
-        T(lines_end_with_lf_or_crlf),
-        T(quoted_fields_hold_commas_quotes_and_line_breaks),
-        T(byte_order_mark_is_no_text),
-        T(empty_lines_are_passed_over_and_counted),
-        T(bad_record_is_refused_alone),
-        T(error_names_the_line_it_is_on),
-        T(bad_header_ends_it_all),
-        T(record_over_a_limit_is_refused_and_the_next_one_read),
-        T(nothing_is_no_record),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

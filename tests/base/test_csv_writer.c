@@ -20,9 +20,10 @@ static int stop(void **state)
     return 0;
 }
 
-static void cells_stand_between_commas(void **state)
+#define FIXTURE_TEST(test) TEST_AROUND(test, start, stop)
+
+FIXTURE_TEST(cells_stand_between_commas)
 {
-    (void)state;
     csv_put_cstr(&w, "id");
     csv_put_int(&w, -42);
     csv_put_cstr(&w, NULL);
@@ -33,9 +34,8 @@ static void cells_stand_between_commas(void **state)
     assert_string_equal(buf_cstr(&out), "id,-42,,a b;c'd\r\n-9223372036854775808\r\n");
 }
 
-static void comma_quote_and_line_break_are_quoted(void **state)
+FIXTURE_TEST(comma_quote_and_line_break_are_quoted)
 {
-    (void)state;
     csv_put_cstr(&w, "a,b");
     csv_put_cstr(&w, "say \"hi\"");
     csv_put_cstr(&w, "one\ntwo");
@@ -46,9 +46,8 @@ static void comma_quote_and_line_break_are_quoted(void **state)
                         "\"a,b\",\"say \"\"hi\"\"\",\"one\ntwo\",\"one\rtwo\",\"\"\"\"\r\n");
 }
 
-static void only_cell_of_a_row_shows_when_it_is_empty(void **state)
+FIXTURE_TEST(only_cell_of_a_row_shows_when_it_is_empty)
 {
-    (void)state;
     csv_put_cstr(&w, "");
     csv_end_row(&w);
     csv_put_cstr(&w, "");
@@ -59,24 +58,12 @@ static void only_cell_of_a_row_shows_when_it_is_empty(void **state)
     assert_string_equal(buf_cstr(&out), "\"\"\r\n,\r\nx\r\n");
 }
 
-static void bytes_of_every_kind_are_kept(void **state)
+FIXTURE_TEST(bytes_of_every_kind_are_kept)
 {
-    (void)state;
     csv_put_str(&w, STR("a\0b"));
     csv_put_str(&w, STR("\xff\xfe"));
     csv_put_str(&w, STR("=1+2"));
     csv_end_row(&w);
     assert_int_equal(out.len, sizeof "a\0b,\xff\xfe,=1+2\r\n" - 1);
     assert_memory_equal(out.data, "a\0b,\xff\xfe,=1+2\r\n", out.len);
-}
-
-CHECK_FILE(csv_writer)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(cells_stand_between_commas, start, stop),
-        cmocka_unit_test_setup_teardown(comma_quote_and_line_break_are_quoted, start, stop),
-        cmocka_unit_test_setup_teardown(only_cell_of_a_row_shows_when_it_is_empty, start, stop),
-        cmocka_unit_test_setup_teardown(bytes_of_every_kind_are_kept, start, stop),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -24,9 +24,8 @@ static int parse(struct str text, int64_t *ret, struct redrive_err *err)
     return rc;
 }
 
-static void durations_are_read(void **state)
+TEST(durations_are_read)
 {
-    (void)state;
     static const struct {
         const char *text;
         int64_t ms;
@@ -83,9 +82,8 @@ static void durations_are_read(void **state)
     }
 }
 
-static void anything_else_is_refused(void **state)
+TEST(anything_else_is_refused)
 {
-    (void)state;
     static const char *const texts[] = {
         "",           " ",       "s",       "ms",
         "-1s",        "+1s",     "1 s",     " 1s",
@@ -124,9 +122,8 @@ static void anything_else_is_refused(void **state)
     assert_int_equal(duration_parse(str_of(NULL), NULL, NULL), REDRIVE_E_PARSE);
 }
 
-static void more_than_a_hundred_years_is_out_of_range(void **state)
+TEST(more_than_a_hundred_years_is_out_of_range)
 {
-    (void)state;
     static const char *const texts[] = {
         "36501d",
         "36500d1ms",
@@ -150,9 +147,8 @@ static void more_than_a_hundred_years_is_out_of_range(void **state)
     }
 }
 
-static void a_refusal_says_what_is_wrong_and_what_may_be_meant(void **state)
+TEST(a_refusal_says_what_is_wrong_and_what_may_be_meant)
 {
-    (void)state;
     static const struct {
         const char *text, *message, *detail, *hint;
     } cases[] = {
@@ -197,9 +193,8 @@ static void a_refusal_says_what_is_wrong_and_what_may_be_meant(void **state)
     }
 }
 
-static void durations_are_written_largest_unit_first(void **state)
+TEST(durations_are_written_largest_unit_first)
 {
-    (void)state;
     static const struct {
         int64_t ms;
         const char *text;
@@ -233,9 +228,8 @@ static void durations_are_written_largest_unit_first(void **state)
     }
 }
 
-static void what_was_written_reads_back(void **state)
+TEST(what_was_written_reads_back)
 {
-    (void)state;
     struct rng rng;
     rng_seed(&rng, 7);
     for (int i = 0; i < 200000; i++) {
@@ -247,17 +241,4 @@ static void what_was_written_reads_back(void **state)
         assert_int_equal(parse(str_of(duration_format(ms, out)), &back, NULL), 0);
         assert_true(back == ms);
     }
-}
-
-CHECK_FILE(duration)
-{
-    const struct CMUnitTest tests[] = {
-        T(durations_are_read),
-        T(anything_else_is_refused),
-        T(more_than_a_hundred_years_is_out_of_range),
-        T(a_refusal_says_what_is_wrong_and_what_may_be_meant),
-        T(durations_are_written_largest_unit_first),
-        T(what_was_written_reads_back),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

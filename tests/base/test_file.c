@@ -35,9 +35,8 @@ static void write_bytes(const char *bytes, size_t len)
     assert_int_equal(fclose(f), 0);
 }
 
-static void the_whole_file_is_read(void **state)
+TEST(the_whole_file_is_read)
 {
-    (void)state;
     struct buf b;
     buf_init(&b, 1 << 20);
     write_bytes("a\0b\n", 4);
@@ -51,9 +50,8 @@ static void the_whole_file_is_read(void **state)
     buf_release(&b);
 }
 
-static void a_large_file_is_read_in_steps(void **state)
+TEST(a_large_file_is_read_in_steps)
 {
-    (void)state;
     enum {
         LEN = 100 * 1000
     };
@@ -71,9 +69,8 @@ static void a_large_file_is_read_in_steps(void **state)
     free(bytes);
 }
 
-static void one_byte_over_the_limit_is_too_big(void **state)
+TEST(one_byte_over_the_limit_is_too_big)
 {
-    (void)state;
     struct buf b;
     struct redrive_err err;
     buf_init(&b, 1 << 20);
@@ -87,9 +84,8 @@ static void one_byte_over_the_limit_is_too_big(void **state)
     buf_release(&b);
 }
 
-static void the_maximum_of_the_buffer_counts_too(void **state)
+TEST(the_maximum_of_the_buffer_counts_too)
 {
-    (void)state;
     struct buf b;
     struct redrive_err err;
     buf_init(&b, 3);
@@ -99,18 +95,16 @@ static void the_maximum_of_the_buffer_counts_too(void **state)
     buf_release(&b);
 }
 
-static void a_device_without_end_is_too_big(void **state)
+TEST(a_device_without_end_is_too_big)
 {
-    (void)state;
     struct buf b;
     buf_init(&b, 1 << 20);
     assert_int_equal(file_read("/dev/zero", 50000, &b, NULL), REDRIVE_E_TOO_BIG);
     buf_release(&b);
 }
 
-static void failures_name_the_path_and_the_cause(void **state)
+TEST(failures_name_the_path_and_the_cause)
 {
-    (void)state;
     struct buf b;
     struct redrive_err err;
     buf_init(&b, 1 << 20);
@@ -130,9 +124,8 @@ static void failures_name_the_path_and_the_cause(void **state)
     buf_release(&b);
 }
 
-static void a_file_that_may_not_be_read_is_denied(void **state)
+TEST(a_file_that_may_not_be_read_is_denied)
 {
-    (void)state;
     struct buf b;
     struct redrive_err err;
     uid_t self = geteuid();
@@ -151,16 +144,7 @@ static void a_file_that_may_not_be_read_is_denied(void **state)
     buf_release(&b);
 }
 
-CHECK_FILE(file)
+TEST_MAIN(argc, argv)
 {
-    const struct CMUnitTest tests[] = {
-        T(the_whole_file_is_read),
-        T(a_large_file_is_read_in_steps),
-        T(one_byte_over_the_limit_is_too_big),
-        T(the_maximum_of_the_buffer_counts_too),
-        T(a_device_without_end_is_too_big),
-        T(failures_name_the_path_and_the_cause),
-        T(a_file_that_may_not_be_read_is_denied),
-    };
-    return cmocka_run_group_tests(tests, make_dir, remove_dir);
+    return check_run(make_dir, remove_dir);
 }

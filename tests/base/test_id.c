@@ -13,9 +13,8 @@ static int64_t time_in(const char *id)
     return (int64_t)(high << 16 | low);
 }
 
-static void ids_have_the_form_of_uuid_version_7(void **state)
+TEST(ids_have_the_form_of_uuid_version_7)
 {
-    (void)state;
     struct id_gen gen;
     char id[ID_UUID_LEN + 1];
     id_gen_init(&gen, 1);
@@ -29,9 +28,8 @@ static void ids_have_the_form_of_uuid_version_7(void **state)
     }
 }
 
-static void ids_rise_within_a_millisecond_and_when_the_clock_goes_back(void **state)
+TEST(ids_rise_within_a_millisecond_and_when_the_clock_goes_back)
 {
-    (void)state;
     struct id_gen gen;
     char last[ID_UUID_LEN + 1] = "", id[ID_UUID_LEN + 1];
     id_gen_init(&gen, 2);
@@ -42,9 +40,8 @@ static void ids_rise_within_a_millisecond_and_when_the_clock_goes_back(void **st
     }
 }
 
-static void a_full_random_part_carries_into_the_time(void **state)
+TEST(a_full_random_part_carries_into_the_time)
 {
-    (void)state;
     struct id_gen gen;
     char before[ID_UUID_LEN + 1], after[ID_UUID_LEN + 1];
     id_gen_init(&gen, 3);
@@ -58,14 +55,4 @@ static void a_full_random_part_carries_into_the_time(void **state)
     id_next(&gen, 5000, after);
     assert_true(strcmp(before, after) < 0);
     assert_int_equal(time_in(after), 5001);
-}
-
-CHECK_FILE(id)
-{
-    const struct CMUnitTest tests[] = {
-        T(ids_have_the_form_of_uuid_version_7),
-        T(ids_rise_within_a_millisecond_and_when_the_clock_goes_back),
-        T(a_full_random_part_carries_into_the_time),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

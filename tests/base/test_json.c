@@ -10,9 +10,8 @@
 
 /* ---- Walking --------------------------------------------------------------------------------- */
 
-static void an_object_gives_its_keys_and_values_in_order(void **state)
+TEST(an_object_gives_its_keys_and_values_in_order)
 {
-    (void)state;
     struct json_reader r;
     struct json_string key, text;
     int64_t number = 0;
@@ -50,9 +49,8 @@ static void an_object_gives_its_keys_and_values_in_order(void **state)
     json_reader_release(&r);
 }
 
-static void arrays_give_their_items_and_may_be_nested(void **state)
+TEST(arrays_give_their_items_and_may_be_nested)
 {
-    (void)state;
     struct json_reader r;
     int64_t sum = 0, value;
 
@@ -69,9 +67,8 @@ static void arrays_give_their_items_and_may_be_nested(void **state)
     json_reader_release(&r);
 }
 
-static void peek_names_each_type_and_reads_nothing(void **state)
+TEST(peek_names_each_type_and_reads_nothing)
 {
-    (void)state;
     static const struct {
         const char *text;
         enum json_type type;
@@ -95,9 +92,8 @@ static void peek_names_each_type_and_reads_nothing(void **state)
     }
 }
 
-static void skip_gives_the_value_byte_for_byte(void **state)
+TEST(skip_gives_the_value_byte_for_byte)
 {
-    (void)state;
     static const char *const values[] = {"{ \"a\" : [ 1 , {\"b\":\"]}\"} ] }",
                                          "[ ]",
                                          "\"x\\\"y\"",
@@ -123,9 +119,8 @@ static void skip_gives_the_value_byte_for_byte(void **state)
     }
 }
 
-static void an_absent_text_is_an_empty_one(void **state)
+TEST(an_absent_text_is_an_empty_one)
 {
-    (void)state;
     struct redrive_err err;
     assert_int_equal(json_check(str_of(NULL), NULL, &err), REDRIVE_E_PARSE);
     assert_string_equal(err.message,
@@ -134,9 +129,8 @@ static void an_absent_text_is_an_empty_one(void **state)
 
 /* ---- Errors ---------------------------------------------------------------------------------- */
 
-static void errors_say_where_and_what_was_expected_and_found(void **state)
+TEST(errors_say_where_and_what_was_expected_and_found)
 {
-    (void)state;
     static const struct {
         const char *text, *message;
     } cases[] = {
@@ -224,9 +218,8 @@ static int read_as(struct json_reader *r, int what)
     }
 }
 
-static void a_value_of_another_type_is_named(void **state)
+TEST(a_value_of_another_type_is_named)
 {
-    (void)state;
     static const char *const values[] = {"null", "true", "false", "\"\"", "1", "{}", "[]"};
     static const char *const names[] = {"null",     "true",      "false",   "a string",
                                         "a number", "an object", "an array"};
@@ -258,9 +251,8 @@ static void a_value_of_another_type_is_named(void **state)
     }
 }
 
-static void whatever_is_read_a_missing_value_is_malformed(void **state)
+TEST(whatever_is_read_a_missing_value_is_malformed)
 {
-    (void)state;
     static const char *const texts[] = {"", " ", "?", "]"};
     for (int what = 0; what < 7; what++) {
         for (size_t i = 0; i < sizeof texts / sizeof texts[0]; i++) {
@@ -272,9 +264,8 @@ static void whatever_is_read_a_missing_value_is_malformed(void **state)
     }
 }
 
-static void malformed_values_are_refused_by_their_own_reader(void **state)
+TEST(malformed_values_are_refused_by_their_own_reader)
 {
-    (void)state;
     static const struct {
         const char *text;
         int what;
@@ -287,9 +278,8 @@ static void malformed_values_are_refused_by_their_own_reader(void **state)
     }
 }
 
-static void the_first_error_sticks(void **state)
+TEST(the_first_error_sticks)
 {
-    (void)state;
     struct json_reader r;
     struct json_string s;
     struct redrive_err err;
@@ -311,9 +301,8 @@ static void the_first_error_sticks(void **state)
     json_reader_release(&r);
 }
 
-static void the_caller_may_fail_the_reader_at_what_it_read_last(void **state)
+TEST(the_caller_may_fail_the_reader_at_what_it_read_last)
 {
-    (void)state;
     static const struct {
         int steps;
         const char *message;
@@ -345,9 +334,8 @@ static void the_caller_may_fail_the_reader_at_what_it_read_last(void **state)
     }
 }
 
-static void long_messages_are_cut_between_characters_or_marked(void **state)
+TEST(long_messages_are_cut_between_characters_or_marked)
 {
-    (void)state;
     struct json_reader r;
     struct redrive_err err;
     char text[400];
@@ -367,9 +355,8 @@ static void long_messages_are_cut_between_characters_or_marked(void **state)
 
 /* ---- Limits ---------------------------------------------------------------------------------- */
 
-static void nesting_is_allowed_up_to_its_limit(void **state)
+TEST(nesting_is_allowed_up_to_its_limit)
 {
-    (void)state;
     for (unsigned max = 0; max <= 70; max += 7) {
         struct json_limits limits = {.max_depth = max};
         unsigned most = max == 0 || max > JSON_MAX_DEPTH ? JSON_MAX_DEPTH : max;
@@ -393,9 +380,8 @@ static void nesting_is_allowed_up_to_its_limit(void **state)
     }
 }
 
-static void a_hundred_thousand_brackets_are_refused_early(void **state)
+TEST(a_hundred_thousand_brackets_are_refused_early)
 {
-    (void)state;
     const size_t n = 100000;
     char *text = malloc(n * 5);
     assert_non_null(text);
@@ -407,9 +393,8 @@ static void a_hundred_thousand_brackets_are_refused_early(void **state)
     free(text);
 }
 
-static void text_is_allowed_up_to_its_size(void **state)
+TEST(text_is_allowed_up_to_its_size)
 {
-    (void)state;
     struct redrive_err err;
     struct json_limits limits = {.max_bytes = 6};
     assert_int_equal(json_check(STR("[1, 2]"), &limits, NULL), 0);
@@ -437,9 +422,8 @@ static struct json_string string_of(const char *text)
     return s;
 }
 
-static void escapes_are_decoded(void **state)
+TEST(escapes_are_decoded)
 {
-    (void)state;
     static const struct {
         const char *text, *decoded;
     } cases[] = {
@@ -467,9 +451,8 @@ static void escapes_are_decoded(void **state)
     }
 }
 
-static void nul_is_a_character_like_others(void **state)
+TEST(nul_is_a_character_like_others)
 {
-    (void)state;
     struct json_string s = string_of("\"a\\u0000b\"");
     struct buf out;
     buf_init(&out, 100);
@@ -481,9 +464,8 @@ static void nul_is_a_character_like_others(void **state)
     buf_release(&out);
 }
 
-static void unescape_reports_a_full_buffer(void **state)
+TEST(unescape_reports_a_full_buffer)
 {
-    (void)state;
     struct buf out;
     buf_init(&out, 3);
     assert_int_equal(json_unescape(string_of("\"ab\\ncd\""), &out), REDRIVE_E_TOO_BIG);
@@ -492,9 +474,8 @@ static void unescape_reports_a_full_buffer(void **state)
     buf_release(&out);
 }
 
-static void equality_is_of_the_decoded_text(void **state)
+TEST(equality_is_of_the_decoded_text)
 {
-    (void)state;
     assert_true(json_string_is(string_of("\"\\u0069d\""), "id"));
     assert_false(json_string_is(string_of("\"\\u0069d\""), "i"));
     assert_false(json_string_is(string_of("\"\\u0069d\""), "ids"));
@@ -504,9 +485,8 @@ static void equality_is_of_the_decoded_text(void **state)
 }
 
 /* Sixteen bytes are looked at together: each place in and around them must count. */
-static void a_special_byte_is_found_wherever_it_stands(void **state)
+TEST(a_special_byte_is_found_wherever_it_stands)
 {
-    (void)state;
     for (size_t len = 0; len < 50; len++) {
         char text[60];
         memset(text, 'a', sizeof text);
@@ -529,9 +509,8 @@ static void a_special_byte_is_found_wherever_it_stands(void **state)
 
 /* ---- Members --------------------------------------------------------------------------------- */
 
-static void members_are_listed_with_decoded_names_and_the_text_of_values(void **state)
+TEST(members_are_listed_with_decoded_names_and_the_text_of_values)
 {
-    (void)state;
     struct arena arena = {0};
     struct json_member *members;
     size_t n;
@@ -554,32 +533,4 @@ static void members_are_listed_with_decoded_names_and_the_text_of_values(void **
         assert_true(*err.message);
     }
     arena_release(&arena);
-}
-
-CHECK_FILE(json)
-{
-    const struct CMUnitTest tests[] = {
-        T(members_are_listed_with_decoded_names_and_the_text_of_values),
-        T(an_object_gives_its_keys_and_values_in_order),
-        T(arrays_give_their_items_and_may_be_nested),
-        T(peek_names_each_type_and_reads_nothing),
-        T(skip_gives_the_value_byte_for_byte),
-        T(an_absent_text_is_an_empty_one),
-        T(errors_say_where_and_what_was_expected_and_found),
-        T(a_value_of_another_type_is_named),
-        T(whatever_is_read_a_missing_value_is_malformed),
-        T(malformed_values_are_refused_by_their_own_reader),
-        T(the_first_error_sticks),
-        T(the_caller_may_fail_the_reader_at_what_it_read_last),
-        T(long_messages_are_cut_between_characters_or_marked),
-        T(nesting_is_allowed_up_to_its_limit),
-        T(a_hundred_thousand_brackets_are_refused_early),
-        T(text_is_allowed_up_to_its_size),
-        T(escapes_are_decoded),
-        T(nul_is_a_character_like_others),
-        T(unescape_reports_a_full_buffer),
-        T(equality_is_of_the_decoded_text),
-        T(a_special_byte_is_found_wherever_it_stands),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

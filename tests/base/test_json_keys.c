@@ -33,9 +33,8 @@ static void make_object(struct buf *out, int n, const char *last)
     assert_int_equal(buf_failed(out), 0);
 }
 
-static void a_repeated_key_is_found_in_objects_of_any_size(void **state)
+TEST(a_repeated_key_is_found_in_objects_of_any_size)
 {
-    (void)state;
     static const int sizes[] = {1, 2, 7, 15, 16, 17, 18, 47, 48, 49, 96, 97, 200, 1000};
     struct buf text;
     buf_init(&text, 1u << 20);
@@ -56,9 +55,8 @@ static void a_repeated_key_is_found_in_objects_of_any_size(void **state)
     buf_release(&text);
 }
 
-static void a_walk_by_keys_finds_it_too(void **state)
+TEST(a_walk_by_keys_finds_it_too)
 {
-    (void)state;
     struct buf text;
     buf_init(&text, 1u << 20);
     for (int n = 1; n < 40; n++) {
@@ -83,9 +81,8 @@ static void a_walk_by_keys_finds_it_too(void **state)
 }
 
 /* Each way of writing is equal to itself and to the others, and to none of another key. */
-static void keys_are_compared_as_decoded_text(void **state)
+TEST(keys_are_compared_as_decoded_text)
 {
-    (void)state;
     static const char *const keys[][3] = {
         {"a", "\\u0061", "\\u0061"},
         {"abcdefgh", "\\u0061bcdefgh", "abcdefg\\u0068"},
@@ -112,9 +109,8 @@ static void keys_are_compared_as_decoded_text(void **state)
             }
 }
 
-static void a_long_key_is_shown_in_part(void **state)
+TEST(a_long_key_is_shown_in_part)
 {
-    (void)state;
     struct redrive_err err;
     char key[101], text[300];
     memset(key, 'x', 100);
@@ -127,9 +123,8 @@ static void a_long_key_is_shown_in_part(void **state)
     assert_string_equal(err.message, text);
 }
 
-static void a_key_may_be_used_again_in_another_object(void **state)
+TEST(a_key_may_be_used_again_in_another_object)
 {
-    (void)state;
     struct buf text, inner;
     buf_init(&text, 1u << 20);
     buf_init(&inner, 1u << 20);
@@ -147,9 +142,8 @@ static void a_key_may_be_used_again_in_another_object(void **state)
 }
 
 /* As many small objects within one another as may be, each full: no memory is asked for. */
-static void only_the_seventeenth_key_needs_memory(void **state)
+TEST(only_the_seventeenth_key_needs_memory)
 {
-    (void)state;
     struct buf text;
     buf_init(&text, 1u << 20);
     for (int depth = 0; depth < JSON_MAX_DEPTH; depth++) {
@@ -178,9 +172,8 @@ static void only_the_seventeenth_key_needs_memory(void **state)
     buf_release(&text);
 }
 
-static void running_out_of_memory_is_an_error_like_others(void **state)
+TEST(running_out_of_memory_is_an_error_like_others)
 {
-    (void)state;
     struct buf text;
     struct redrive_err err;
     buf_init(&text, 1u << 20);
@@ -194,9 +187,8 @@ static void running_out_of_memory_is_an_error_like_others(void **state)
     buf_release(&text);
 }
 
-static void release_frees_objects_that_were_not_finished(void **state)
+TEST(release_frees_objects_that_were_not_finished)
 {
-    (void)state;
     struct buf text;
     struct json_reader r;
     struct json_string key;
@@ -235,9 +227,8 @@ static double check_seconds(struct str text, int expected)
 }
 
 /* A quadratic search would need minutes; the limit leaves room for sanitizers and slow machines. */
-static void a_million_keys_take_no_time(void **state)
+TEST(a_million_keys_take_no_time)
 {
-    (void)state;
     struct buf text;
     buf_init(&text, 64u << 20);
     make_object(&text, 1000000, "new");
@@ -256,20 +247,4 @@ static void a_million_keys_take_no_time(void **state)
     assert_int_equal(buf_failed(&text), 0);
     assert_true(check_seconds(buf_str(&text), 0) < 10);
     buf_release(&text);
-}
-
-CHECK_FILE(json_keys)
-{
-    const struct CMUnitTest tests[] = {
-        T(a_repeated_key_is_found_in_objects_of_any_size),
-        T(a_walk_by_keys_finds_it_too),
-        T(keys_are_compared_as_decoded_text),
-        T(a_long_key_is_shown_in_part),
-        T(a_key_may_be_used_again_in_another_object),
-        T(only_the_seventeenth_key_needs_memory),
-        T(running_out_of_memory_is_an_error_like_others),
-        T(release_frees_objects_that_were_not_finished),
-        T(a_million_keys_take_no_time),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

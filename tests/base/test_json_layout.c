@@ -22,9 +22,8 @@ static void check_indent(const char *text, const char *expected)
     buf_release(&out);
 }
 
-static void compact_takes_out_space_between_tokens_only(void **state)
+TEST(compact_takes_out_space_between_tokens_only)
 {
-    (void)state;
     check_compact(" { \"a b\" : [ 1 ,\n\t2.50 ] ,\r\n \"c\" : { } } ",
                   "{\"a b\":[1,2.50],\"c\":{}}");
     check_compact("\"x  \\\" [ , y\\\\\"", "\"x  \\\" [ , y\\\\\"");
@@ -33,9 +32,8 @@ static void compact_takes_out_space_between_tokens_only(void **state)
     check_compact("", "");
 }
 
-static void indent_gives_every_item_a_line(void **state)
+TEST(indent_gives_every_item_a_line)
 {
-    (void)state;
     check_indent("{\"a\":[1,2],\"b\":{},\"c\":[ ],\"d\":\"{,}\"}", "{\n"
                                                                    "    \"a\": [\n"
                                                                    "      1,\n"
@@ -47,13 +45,4 @@ static void indent_gives_every_item_a_line(void **state)
                                                                    "  }");
     check_indent("[[]]", "[\n    []\n  ]");
     check_indent("17", "17");
-}
-
-CHECK_FILE(json_layout)
-{
-    const struct CMUnitTest tests[] = {
-        T(compact_takes_out_space_between_tokens_only),
-        T(indent_gives_every_item_a_line),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -49,9 +49,8 @@ static uint64_t bits_of(double d)
 
 /* ---- Whole numbers --------------------------------------------------------------------------- */
 
-static void whole_numbers_cover_exactly_64_bits(void **state)
+TEST(whole_numbers_cover_exactly_64_bits)
 {
-    (void)state;
     static const struct {
         const char *text;
         int64_t value;
@@ -89,9 +88,8 @@ static void whole_numbers_cover_exactly_64_bits(void **state)
     }
 }
 
-static void a_refused_number_is_shown(void **state)
+TEST(a_refused_number_is_shown)
 {
-    (void)state;
     struct redrive_err err;
     int64_t value;
     double real;
@@ -110,9 +108,8 @@ static void a_refused_number_is_shown(void **state)
 
 /* ---- Doubles --------------------------------------------------------------------------------- */
 
-static void doubles_cover_their_range_and_no_more(void **state)
+TEST(doubles_cover_their_range_and_no_more)
 {
-    (void)state;
     static const struct {
         const char *text;
         double value;
@@ -167,9 +164,8 @@ static void check_like_strtod(const char *text)
     }
 }
 
-static void random_decimals_are_rounded_like_strtod_does(void **state)
+TEST(random_decimals_are_rounded_like_strtod_does)
 {
-    (void)state;
     struct rng rng;
     rng_seed(&rng, 1);
     for (int i = 0; i < 50000; i++) {
@@ -191,9 +187,8 @@ static void random_decimals_are_rounded_like_strtod_does(void **state)
 
 /* The value halfway between two doubles goes to the even one; a digit behind it, however far,
  * tips the balance. */
-static void ties_are_decided_by_the_last_digit(void **state)
+TEST(ties_are_decided_by_the_last_digit)
 {
-    (void)state;
     static const long double halfway[] = {1.5L * 0x1p-1074L,         2.5L * 0x1p-1074L,
                                           0x1.fffffffffffff8p-1023L, 0x1.00000000000008p0L,
                                           0x1.00000000000018p0L,     0x1.00000000000008p-1000L,
@@ -214,9 +209,8 @@ static void ties_are_decided_by_the_last_digit(void **state)
     }
 }
 
-static void a_million_digits_are_a_number(void **state)
+TEST(a_million_digits_are_a_number)
 {
-    (void)state;
     const size_t n = 1000000;
     double value;
     char *text = malloc(n + 20);
@@ -249,9 +243,8 @@ static const char *write_double(double value)
     return text;
 }
 
-static void doubles_are_written_with_few_digits(void **state)
+TEST(doubles_are_written_with_few_digits)
 {
-    (void)state;
     static const struct {
         double value;
         const char *text;
@@ -289,9 +282,8 @@ static void doubles_are_written_with_few_digits(void **state)
         assert_string_equal(write_double(cases[i].value), cases[i].text);
 }
 
-static void every_double_reads_back_as_it_was(void **state)
+TEST(every_double_reads_back_as_it_was)
 {
-    (void)state;
     struct rng rng;
     rng_seed(&rng, 2);
     for (int i = 0; i < 100000; i++) {
@@ -336,9 +328,8 @@ static bool use_comma_locale(char *dir)
     return rc == 0 && setlocale(LC_ALL, "de_DE.UTF-8") && decimal_point_is(",");
 }
 
-static void the_locale_changes_nothing(void **state)
+TEST(the_locale_changes_nothing)
 {
-    (void)state;
     char dir[] = "/tmp/redrive-locale-XXXXXX", command[100];
     bool found = use_comma_locale(dir);
     double value = 0;
@@ -360,20 +351,4 @@ static void the_locale_changes_nothing(void **state)
     }
     if (!found)
         skip(); /* no locale with a decimal comma could be had */
-}
-
-CHECK_FILE(json_number)
-{
-    const struct CMUnitTest tests[] = {
-        T(whole_numbers_cover_exactly_64_bits),
-        T(a_refused_number_is_shown),
-        T(doubles_cover_their_range_and_no_more),
-        T(random_decimals_are_rounded_like_strtod_does),
-        T(ties_are_decided_by_the_last_digit),
-        T(a_million_digits_are_a_number),
-        T(doubles_are_written_with_few_digits),
-        T(every_double_reads_back_as_it_was),
-        T(the_locale_changes_nothing),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -226,9 +226,8 @@ static enum verdict compare(struct str text)
     return ACCEPTED;
 }
 
-static void reader_and_jansson_agree_on_damaged_documents(void **state)
+TEST(reader_and_jansson_agree_on_damaged_documents)
 {
-    (void)state;
     int verdicts[3] = {0};
     struct rng rng;
     struct buf text;
@@ -249,12 +248,4 @@ static void reader_and_jansson_agree_on_damaged_documents(void **state)
     assert_true(verdicts[ACCEPTED] > 10000);
     assert_true(verdicts[REFUSED] > 20000);
     assert_true(verdicts[LEFT_OUT] < 10000);
-}
-
-CHECK_FILE(json_oracle)
-{
-    const struct CMUnitTest tests[] = {
-        T(reader_and_jansson_agree_on_damaged_documents),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

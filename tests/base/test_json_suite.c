@@ -417,25 +417,22 @@ static void check_in_places(struct str text, int expected)
     }
 }
 
-static void what_is_json_is_accepted(void **state)
+TEST(what_is_json_is_accepted)
 {
-    (void)state;
     assert_true(sizeof ACCEPTED / sizeof ACCEPTED[0] >= 90);
     for (size_t i = 0; i < sizeof ACCEPTED / sizeof ACCEPTED[0]; i++)
         check_in_places(ACCEPTED[i], 0);
 }
 
-static void what_is_not_is_refused(void **state)
+TEST(what_is_not_is_refused)
 {
-    (void)state;
     assert_true(sizeof REFUSED / sizeof REFUSED[0] >= 200);
     for (size_t i = 0; i < sizeof REFUSED / sizeof REFUSED[0]; i++)
         check_in_places(REFUSED[i], REDRIVE_E_PARSE);
 }
 
-static void every_lone_byte_but_a_digit_is_refused(void **state)
+TEST(every_lone_byte_but_a_digit_is_refused)
 {
-    (void)state;
     for (int byte = 0; byte < 256; byte++) {
         char c = (char)byte;
         bool digit = c >= '0' && c <= '9';
@@ -447,9 +444,8 @@ static const char SAMPLE[] =
     "{\"id\":\"0190f3c2-7b1e\", \"payload\": {\"name\":\"M\xC3\xBCller \\u00e9\\uD83D\\uDE00\\n\","
     "\"n\":[0,-1.5e+10,true,false,null,{}],\"empty\":\"\"}, \"attempts\" : 3 }";
 
-static void a_document_cut_anywhere_is_refused(void **state)
+TEST(a_document_cut_anywhere_is_refused)
 {
-    (void)state;
     const size_t len = sizeof SAMPLE - 1;
     assert_int_equal(check_exact((struct str){SAMPLE, len}, NULL), 0);
     for (size_t cut = 0; cut < len; cut++) {
@@ -460,9 +456,8 @@ static void a_document_cut_anywhere_is_refused(void **state)
     }
 }
 
-static void space_may_stand_between_any_two_tokens(void **state)
+TEST(space_may_stand_between_any_two_tokens)
 {
-    (void)state;
     static const char *const tokens[] = {"{", "\"a\"", ":",     "[", "1", ",", "true",
                                          "]", ",",     "\"b\"", ":", "{", "}", "}"};
     char text[300] = "";
@@ -474,9 +469,8 @@ static void space_may_stand_between_any_two_tokens(void **state)
     assert_int_equal(check_exact(str_of(text), NULL), 0);
 }
 
-static void megabytes_are_read_as_well(void **state)
+TEST(megabytes_are_read_as_well)
 {
-    (void)state;
     struct buf b;
     buf_init(&b, 8u << 20);
     buf_puts(&b, "[\"");
@@ -491,17 +485,4 @@ static void megabytes_are_read_as_well(void **state)
     assert_int_equal(buf_failed(&b), 0);
     assert_int_equal(json_check(buf_str(&b), NULL, NULL), 0);
     buf_release(&b);
-}
-
-CHECK_FILE(json_suite)
-{
-    const struct CMUnitTest tests[] = {
-        T(what_is_json_is_accepted),
-        T(what_is_not_is_refused),
-        T(every_lone_byte_but_a_digit_is_refused),
-        T(a_document_cut_anywhere_is_refused),
-        T(space_may_stand_between_any_two_tokens),
-        T(megabytes_are_read_as_well),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -25,9 +25,8 @@ static void check_output(struct fixture *f, const char *expected)
     buf_release(&f->out);
 }
 
-static void commas_and_colons_come_by_themselves(void **state)
+TEST(commas_and_colons_come_by_themselves)
 {
-    (void)state;
     struct fixture f;
     start(&f);
     json_begin_object(&f.w);
@@ -55,9 +54,8 @@ static void commas_and_colons_come_by_themselves(void **state)
                      "\"raw\":{ \"x\" : 1 },\"o\":{\"i\":-9223372036854775808}}");
 }
 
-static void fields_are_key_and_value(void **state)
+TEST(fields_are_key_and_value)
 {
-    (void)state;
     struct fixture f;
     start(&f);
     json_begin_object(&f.w);
@@ -71,9 +69,8 @@ static void fields_are_key_and_value(void **state)
     check_output(&f, "{\"c\":\"x\",\"absent\":null,\"s\":\"y\",\"i\":3,\"d\":2.5,\"b\":true}");
 }
 
-static void outermost_values_follow_each_other(void **state)
+TEST(outermost_values_follow_each_other)
 {
-    (void)state;
     struct fixture f;
     start(&f);
     json_put_int(&f.w, 1);
@@ -83,9 +80,8 @@ static void outermost_values_follow_each_other(void **state)
     check_output(&f, "1\n[]");
 }
 
-static void strings_are_escaped_where_they_must_be(void **state)
+TEST(strings_are_escaped_where_they_must_be)
 {
-    (void)state;
     static const struct {
         struct str from;
         const char *to;
@@ -108,9 +104,8 @@ static void strings_are_escaped_where_they_must_be(void **state)
 
 #define FFFD "\xEF\xBF\xBD"
 
-static void what_is_not_utf8_is_replaced(void **state)
+TEST(what_is_not_utf8_is_replaced)
 {
-    (void)state;
     static const struct {
         const char *from, *to;
     } cases[] = {
@@ -132,9 +127,8 @@ static void what_is_not_utf8_is_replaced(void **state)
     }
 }
 
-static void keys_are_escaped_too(void **state)
+TEST(keys_are_escaped_too)
 {
-    (void)state;
     struct fixture f;
     start(&f);
     json_begin_object(&f.w);
@@ -144,9 +138,8 @@ static void keys_are_escaped_too(void **state)
     check_output(&f, "{\"a\\\"\\u0000" FFFD "\":null}");
 }
 
-static void a_full_buffer_is_noticed_at_the_end(void **state)
+TEST(a_full_buffer_is_noticed_at_the_end)
 {
-    (void)state;
     struct buf out;
     struct json_writer w;
     buf_init(&out, 10);
@@ -159,9 +152,8 @@ static void a_full_buffer_is_noticed_at_the_end(void **state)
     buf_release(&out);
 }
 
-static void sixty_four_levels_can_be_written(void **state)
+TEST(sixty_four_levels_can_be_written)
 {
-    (void)state;
     struct fixture f;
     start(&f);
     for (int i = 0; i < 64; i++) {
@@ -293,9 +285,8 @@ static void copy_value(struct json_reader *r, struct json_writer *w)
     }
 }
 
-static void what_was_written_reads_back_and_writes_the_same(void **state)
+TEST(what_was_written_reads_back_and_writes_the_same)
 {
-    (void)state;
     struct rng rng;
     rng_seed(&rng, 3);
     for (int i = 0; i < 3000; i++) {
@@ -315,9 +306,8 @@ static void what_was_written_reads_back_and_writes_the_same(void **state)
     }
 }
 
-static void any_string_reads_back_as_it_was(void **state)
+TEST(any_string_reads_back_as_it_was)
 {
-    (void)state;
     struct rng rng;
     rng_seed(&rng, 4);
     for (int i = 0; i < 20000; i++) {
@@ -342,9 +332,8 @@ static void any_string_reads_back_as_it_was(void **state)
     }
 }
 
-static void any_bytes_become_valid_json(void **state)
+TEST(any_bytes_become_valid_json)
 {
-    (void)state;
     struct rng rng;
     rng_seed(&rng, 5);
     for (int i = 0; i < 20000; i++) {
@@ -360,22 +349,4 @@ static void any_bytes_become_valid_json(void **state)
         free((char *)copy.ptr);
         buf_release(&f.out);
     }
-}
-
-CHECK_FILE(json_writer)
-{
-    const struct CMUnitTest tests[] = {
-        T(commas_and_colons_come_by_themselves),
-        T(fields_are_key_and_value),
-        T(outermost_values_follow_each_other),
-        T(strings_are_escaped_where_they_must_be),
-        T(what_is_not_utf8_is_replaced),
-        T(keys_are_escaped_too),
-        T(a_full_buffer_is_noticed_at_the_end),
-        T(sixty_four_levels_can_be_written),
-        T(what_was_written_reads_back_and_writes_the_same),
-        T(any_string_reads_back_as_it_was),
-        T(any_bytes_become_valid_json),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

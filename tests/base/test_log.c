@@ -37,9 +37,8 @@ static struct log log_of(enum log_format format)
 
 #define AT INT64_C(1777636800123)
 
-static void a_text_line_is_event_and_fields(void **state)
+TEST(a_text_line_is_event_and_fields)
 {
-    (void)state;
     struct log log = log_of(LOG_TEXT);
     log_event(&log, LOG_LEVEL_WARNING, AT, "retrying", LOG_S("task", "enrich"), LOG_I("attempt", 2),
               LOG_D("rate", 0.5), LOG_B("probe", true), LOG_S("message", "timed out"),
@@ -49,9 +48,8 @@ static void a_text_line_is_event_and_fields(void **state)
                         "probe=true message=\"timed out\" empty=\"\"\n");
 }
 
-static void a_json_line_is_one_object(void **state)
+TEST(a_json_line_is_one_object)
 {
-    (void)state;
     struct log log = log_of(LOG_JSON);
     log_event(&log, LOG_LEVEL_ERROR, AT, "failed", LOG_STR("message", STR("say \"no\"\n")),
               LOG_I("n", -1));
@@ -60,9 +58,8 @@ static void a_json_line_is_one_object(void **state)
                         "\"event\":\"failed\",\"message\":\"say \\\"no\\\"\\n\",\"n\":-1}\n");
 }
 
-static void whatever_a_message_contains_it_stays_one_line(void **state)
+TEST(whatever_a_message_contains_it_stays_one_line)
 {
-    (void)state;
     for (int format = LOG_TEXT; format <= LOG_JSON; format++) {
         struct log log = log_of((enum log_format)format);
         char bytes[256];
@@ -78,9 +75,8 @@ static void whatever_a_message_contains_it_stays_one_line(void **state)
     }
 }
 
-static void levels_below_the_limit_are_not_written(void **state)
+TEST(levels_below_the_limit_are_not_written)
 {
-    (void)state;
     struct log log = log_of(LOG_TEXT);
     log_event(&log, LOG_LEVEL_DEBUG, AT, "x", LOG_I("n", 1));
     log_event((struct log *)NULL, LOG_LEVEL_ERROR, AT, "x", LOG_I("n", 1));
@@ -90,9 +86,8 @@ static void levels_below_the_limit_are_not_written(void **state)
     assert_int_equal(lines, 0);
 }
 
-static void fields_that_are_too_long_are_left_out_and_said_so(void **state)
+TEST(fields_that_are_too_long_are_left_out_and_said_so)
 {
-    (void)state;
     struct log log = log_of(LOG_TEXT);
     char *big = malloc(100000);
     memset(big, 'x', 100000);
@@ -102,9 +97,8 @@ static void fields_that_are_too_long_are_left_out_and_said_so(void **state)
                                  "cut=\"the fields are over 64 KiB\"\n");
 }
 
-static void line_gets_out_when_memory_has_run_out(void **state)
+TEST(line_gets_out_when_memory_has_run_out)
 {
-    (void)state;
     char big[4000];
     memset(big, 'x', sizeof big);
     for (int format = LOG_TEXT; format <= LOG_JSON; format++) {
@@ -126,9 +120,8 @@ static void line_gets_out_when_memory_has_run_out(void **state)
     }
 }
 
-static void a_line_of_exactly_the_limit_still_ends(void **state)
+TEST(a_line_of_exactly_the_limit_still_ends)
 {
-    (void)state;
     for (int format = LOG_TEXT; format <= LOG_JSON; format++) {
         struct log log = log_of((enum log_format)format);
         char *field = malloc(65536);
@@ -141,17 +134,15 @@ static void a_line_of_exactly_the_limit_still_ends(void **state)
     }
 }
 
-static void levels_have_names(void **state)
+TEST(levels_have_names)
 {
-    (void)state;
     assert_string_equal(log_level_name(LOG_LEVEL_DEBUG), "debug");
     assert_string_equal(log_level_name(LOG_LEVEL_WARNING), "warning");
     assert_string_equal(log_level_name(LOG_LEVEL_OFF), "off");
 }
 
-static void gathered_lines_come_in_one_call_in_their_order(void **state)
+TEST(gathered_lines_come_in_one_call_in_their_order)
 {
-    (void)state;
     struct log log = log_of(LOG_TEXT);
     log.takes_several = true;
     struct log_gather gather;
@@ -179,9 +170,8 @@ static void measure(struct str line, void *ctx)
         n_ends += line.ptr[i] == '\n';
 }
 
-static void a_call_has_whole_lines_that_a_pipe_takes_at_once(void **state)
+TEST(a_call_has_whole_lines_that_a_pipe_takes_at_once)
 {
-    (void)state;
     struct log log = {.level = LOG_LEVEL_INFO, .sink = measure, .takes_several = true};
     struct log_gather gather;
     longest_call = n_ends = 0;
@@ -193,9 +183,8 @@ static void a_call_has_whole_lines_that_a_pipe_takes_at_once(void **state)
     assert_in_range(longest_call, LOG_GATHER_BYTES - 100, LOG_GATHER_BYTES);
 }
 
-static void a_line_that_is_longer_than_a_call_keeps_its_place(void **state)
+TEST(a_line_that_is_longer_than_a_call_keeps_its_place)
 {
-    (void)state;
     char text[LOG_GATHER_BYTES + 1];
     memset(text, 'x', LOG_GATHER_BYTES);
     text[LOG_GATHER_BYTES] = '\0';
@@ -211,9 +200,8 @@ static void a_line_that_is_longer_than_a_call_keeps_its_place(void **state)
     assert_int_equal(lines, 2);
 }
 
-static void sink_that_takes_one_line_gets_one_line_a_call(void **state)
+TEST(sink_that_takes_one_line_gets_one_line_a_call)
 {
-    (void)state;
     struct log log = log_of(LOG_TEXT);
     struct log_gather gather;
     const struct log *gathered = log_gather_begin(&gather, &log);
@@ -224,9 +212,8 @@ static void sink_that_takes_one_line_gets_one_line_a_call(void **state)
     assert_int_equal(lines, 2);
 }
 
-static void no_log_can_be_gathered_for(void **state)
+TEST(no_log_can_be_gathered_for)
 {
-    (void)state;
     struct log_gather gather;
     assert_null(log_gather_begin(&gather, NULL));
     log_gather_end(&gather);
@@ -235,9 +222,8 @@ static void no_log_can_be_gathered_for(void **state)
     log_gather_end(&gather);
 }
 
-static void standard_error_gets_whole_lines(void **state)
+TEST(standard_error_gets_whole_lines)
 {
-    (void)state;
     int pipe_fds[2];
     int saved = dup(STDERR_FILENO);
     assert_int_equal(pipe(pipe_fds), 0);
@@ -250,25 +236,4 @@ static void standard_error_gets_whole_lines(void **state)
     assert_int_equal(read(pipe_fds[0], got, sizeof got), 7);
     assert_string_equal(got, "a line\n");
     close(pipe_fds[0]);
-}
-
-CHECK_FILE(log)
-{
-    const struct CMUnitTest tests[] = {
-        T(a_text_line_is_event_and_fields),
-        T(a_json_line_is_one_object),
-        T(whatever_a_message_contains_it_stays_one_line),
-        T(levels_below_the_limit_are_not_written),
-        T(fields_that_are_too_long_are_left_out_and_said_so),
-        T(line_gets_out_when_memory_has_run_out),
-        T(a_line_of_exactly_the_limit_still_ends),
-        T(levels_have_names),
-        T(gathered_lines_come_in_one_call_in_their_order),
-        T(a_call_has_whole_lines_that_a_pipe_takes_at_once),
-        T(a_line_that_is_longer_than_a_call_keeps_its_place),
-        T(sink_that_takes_one_line_gets_one_line_a_call),
-        T(no_log_can_be_gathered_for),
-        T(standard_error_gets_whole_lines),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

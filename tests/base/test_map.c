@@ -8,9 +8,8 @@
 #include "base/rng.h"
 #include "base/time/clock.h"
 
-static void an_empty_map_has_nothing(void **state)
+TEST(an_empty_map_has_nothing)
 {
-    (void)state;
     struct map map;
     map_init(&map, 1);
     assert_null(map_get(&map, STR("x")));
@@ -18,9 +17,8 @@ static void an_empty_map_has_nothing(void **state)
     map_release(&map);
 }
 
-static void a_key_holds_its_latest_value(void **state)
+TEST(a_key_holds_its_latest_value)
 {
-    (void)state;
     struct map map;
     int a, b;
     map_init(&map, 1);
@@ -35,9 +33,8 @@ static void a_key_holds_its_latest_value(void **state)
 }
 
 /* A plain array of flags is the model. */
-static void random_changes_agree_with_a_plain_array(void **state)
+TEST(random_changes_agree_with_a_plain_array)
 {
-    (void)state;
     enum {
         KEYS = 500
     };
@@ -79,9 +76,8 @@ struct item {
     int number;
 };
 
-static void a_list_keeps_its_order_and_allows_removal_while_walking(void **state)
+TEST(a_list_keeps_its_order_and_allows_removal_while_walking)
 {
-    (void)state;
     struct list head;
     struct item items[5];
     list_init(&head);
@@ -103,23 +99,10 @@ static void a_list_keeps_its_order_and_allows_removal_while_walking(void **state
     assert_int_equal(expected, 6);
 }
 
-static void clocks_run_forward(void **state)
+TEST(clocks_run_forward)
 {
-    (void)state;
     int64_t ns = clock_monotonic_ns();
     assert_true(clock_monotonic_ns() >= ns);
     assert_true(clock_monotonic_ms() >= ns / 1000000);
     assert_true(clock_wall_ms() > INT64_C(1700000000000));
-}
-
-CHECK_FILE(map)
-{
-    const struct CMUnitTest tests[] = {
-        T(an_empty_map_has_nothing),
-        T(a_key_holds_its_latest_value),
-        T(random_changes_agree_with_a_plain_array),
-        T(a_list_keeps_its_order_and_allows_removal_while_walking),
-        T(clocks_run_forward),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -2,9 +2,8 @@
 
 #include "check.h"
 
-static void a_seed_gives_the_same_stream(void **state)
+TEST(a_seed_gives_the_same_stream)
 {
-    (void)state;
     struct rng a, b;
     rng_seed(&a, 42);
     rng_seed(&b, 42);
@@ -14,18 +13,16 @@ static void a_seed_gives_the_same_stream(void **state)
     assert_int_not_equal(rng_next(&a), rng_next(&b));
 }
 
-static void mixing_gives_the_published_values(void **state)
+TEST(mixing_gives_the_published_values)
 {
-    (void)state;
     /* The first outputs of splitmix64 seeded with 1234567. */
     assert_int_equal(rng_mix(1234567), UINT64_C(6457827717110365317));
     assert_int_equal(rng_mix(1234567 + UINT64_C(0x9e3779b97f4a7c15)),
                      UINT64_C(3203168211198807973));
 }
 
-static void doubles_fill_the_unit_interval_evenly(void **state)
+TEST(doubles_fill_the_unit_interval_evenly)
 {
-    (void)state;
     struct rng rng;
     rng_seed(&rng, 7);
     int tenths[10] = {0};
@@ -38,9 +35,8 @@ static void doubles_fill_the_unit_interval_evenly(void **state)
         assert_in_range(tenths[i], 9600, 10400);
 }
 
-static void below_reaches_every_number_and_no_other(void **state)
+TEST(below_reaches_every_number_and_no_other)
 {
-    (void)state;
     struct rng rng;
     rng_seed(&rng, 7);
     int seen[6] = {0};
@@ -52,9 +48,8 @@ static void below_reaches_every_number_and_no_other(void **state)
     assert_int_equal(rng_below(&rng, 1), 0);
 }
 
-static void hashes_depend_on_every_byte_the_length_and_the_seed(void **state)
+TEST(hashes_depend_on_every_byte_the_length_and_the_seed)
 {
-    (void)state;
     assert_int_equal(rng_hash("job-000001", 10, 1), rng_hash("job-000001", 10, 1));
     assert_int_not_equal(rng_hash("job-000001", 10, 1), rng_hash("job-000002", 10, 1));
     assert_int_not_equal(rng_hash("job-000001", 10, 1), rng_hash("job-000001", 10, 2));
@@ -66,21 +61,7 @@ static void hashes_depend_on_every_byte_the_length_and_the_seed(void **state)
                      UINT64_C(3321798864322156405));
 }
 
-static void the_system_gives_different_seeds(void **state)
+TEST(the_system_gives_different_seeds)
 {
-    (void)state;
     assert_int_not_equal(rng_system_seed(), rng_system_seed());
-}
-
-CHECK_FILE(rng)
-{
-    const struct CMUnitTest tests[] = {
-        T(a_seed_gives_the_same_stream),
-        T(mixing_gives_the_published_values),
-        T(doubles_fill_the_unit_interval_evenly),
-        T(below_reaches_every_number_and_no_other),
-        T(hashes_depend_on_every_byte_the_length_and_the_seed),
-        T(the_system_gives_different_seeds),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

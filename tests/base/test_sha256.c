@@ -27,18 +27,16 @@ static void check_hmac(struct str key, struct str data, const char *expected)
 }
 
 /* The examples of FIPS 180-4. */
-static void published_examples_match(void **state)
+TEST(published_examples_match)
 {
-    (void)state;
     check_hash("", 0, "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855");
     check_hash("abc", 3, "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad");
     check_hash("abcdbcdecdefdefgefghfghighijhijkijkljklmklmnlmnomnopnopq", 56,
                "248d6a61d20638b8e5c026930c3e6039a33ce45964ff2167f6ecedd419db06c1");
 }
 
-static void a_million_bytes_match(void **state)
+TEST(a_million_bytes_match)
 {
-    (void)state;
     char *bytes = malloc(1000000);
     assert_non_null(bytes);
     memset(bytes, 'a', 1000000);
@@ -47,9 +45,8 @@ static void a_million_bytes_match(void **state)
 }
 
 /* The length has room in the last block, or just not. */
-static void every_way_to_end_matches(void **state)
+TEST(every_way_to_end_matches)
 {
-    (void)state;
     static const char BYTES[64] = "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa";
     check_hash(BYTES, 55, "9f4390f8d30c2dd92ec9f095b65e2b9ae9b0a925a5258e241c9f1e910f734318");
     check_hash(BYTES, 56, "b35439a4ac6f0948b6d6f9e3c6af0f5f590ce20f1bde7090ef7970686ec6738a");
@@ -57,9 +54,8 @@ static void every_way_to_end_matches(void **state)
 }
 
 /* Cases 1, 2, 3 and 6 of RFC 4231. */
-static void published_signatures_match(void **state)
+TEST(published_signatures_match)
 {
-    (void)state;
     char key[131], data[50];
     memset(data, 0xdd, sizeof data);
     memset(key, 0x0b, 20);
@@ -76,9 +72,8 @@ static void published_signatures_match(void **state)
 }
 
 /* However the bytes are cut. */
-static void pieces_give_the_hash_of_the_whole(void **state)
+TEST(pieces_give_the_hash_of_the_whole)
 {
-    (void)state;
     uint8_t bytes[300], whole[SHA256_BYTES], pieces[SHA256_BYTES];
     for (size_t i = 0; i < sizeof bytes; i++)
         bytes[i] = (uint8_t)(i * 7);
@@ -93,9 +88,8 @@ static void pieces_give_the_hash_of_the_whole(void **state)
     }
 }
 
-static void a_difference_is_seen_wherever_it_is(void **state)
+TEST(a_difference_is_seen_wherever_it_is)
 {
-    (void)state;
     uint8_t a[SHA256_BYTES];
     uint8_t b[SHA256_BYTES];
     sha256("secret", 6, a);
@@ -107,14 +101,4 @@ static void a_difference_is_seen_wherever_it_is(void **state)
         assert_false(mem_equal_ct(a, b, sizeof a));
         b[i / 8] = a[i / 8];
     }
-}
-
-CHECK_FILE(sha256)
-{
-    const struct CMUnitTest tests[] = {
-        T(published_examples_match),          T(a_million_bytes_match),
-        T(every_way_to_end_matches),          T(published_signatures_match),
-        T(pieces_give_the_hash_of_the_whole), T(a_difference_is_seen_wherever_it_is),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

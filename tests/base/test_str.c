@@ -2,26 +2,23 @@
 
 #include <stdlib.h>
 
-static void absent_and_empty_are_equal_in_bytes(void **state)
+TEST(absent_and_empty_are_equal_in_bytes)
 {
-    (void)state;
     assert_true(str_eq(str_of(NULL), STR("")));
     assert_false(str_eq(STR("a"), STR("b")));
     assert_false(str_eq(STR("a"), STR("ab")));
     assert_true(str_is(STR("ab"), "ab"));
 }
 
-static void case_is_ignored_for_ascii_only(void **state)
+TEST(case_is_ignored_for_ascii_only)
 {
-    (void)state;
     assert_true(str_eq_nocase(STR("SIGKILL"), STR("sigkill")));
     assert_false(str_eq_nocase(STR("a"), STR("ab")));
     assert_false(str_eq_nocase(STR("\xC3\x84"), STR("\xC3\xA4")));
 }
 
-static void prefixes_and_contents_are_found(void **state)
+TEST(prefixes_and_contents_are_found)
 {
-    (void)state;
     assert_true(str_starts_with(STR("40001"), STR("40")));
     assert_false(str_starts_with(STR("4"), STR("40")));
     assert_true(str_contains(STR("no such bucket"), STR("such")));
@@ -29,16 +26,14 @@ static void prefixes_and_contents_are_found(void **state)
     assert_false(str_contains(STR("x"), STR("xy")));
 }
 
-static void trim_takes_space_from_both_ends(void **state)
+TEST(trim_takes_space_from_both_ends)
 {
-    (void)state;
     check_str(str_trim(STR(" \t a b\r\n")), "a b");
     check_str(str_trim(STR("  ")), "");
 }
 
-static void copy_terminates_and_says_when_it_cut(void **state)
+TEST(copy_terminates_and_says_when_it_cut)
 {
-    (void)state;
     char out[4];
     assert_true(str_copy(out, sizeof out, STR("abc")));
     assert_string_equal(out, "abc");
@@ -48,17 +43,15 @@ static void copy_terminates_and_says_when_it_cut(void **state)
     assert_string_equal(out, "");
 }
 
-static void copy_never_leaves_half_a_character(void **state)
+TEST(copy_never_leaves_half_a_character)
 {
-    (void)state;
     char out[4];
     assert_false(str_copy(out, sizeof out, STR("ab\xE2\x82\xAC")));
     assert_string_equal(out, "ab");
 }
 
-static void dup_copies_with_a_terminator(void **state)
+TEST(dup_copies_with_a_terminator)
 {
-    (void)state;
     char *copy = str_dup((struct str){"abcdef", 3});
     assert_string_equal(copy, "abc");
     free(copy);
@@ -67,9 +60,8 @@ static void dup_copies_with_a_terminator(void **state)
     free(copy);
 }
 
-static void packed_strings_follow_each_other(void **state)
+TEST(packed_strings_follow_each_other)
 {
-    (void)state;
     char block[8];
     char *at = block;
     memset(block, 'x', sizeof block);
@@ -80,9 +72,8 @@ static void packed_strings_follow_each_other(void **state)
     assert_ptr_equal(at, block + 7);
 }
 
-static void globs_match_the_whole_text(void **state)
+TEST(globs_match_the_whole_text)
 {
-    (void)state;
     assert_true(str_glob("Quota*", STR("QuotaExceededError")));
     assert_true(str_glob("*Timeout*", STR("java.net.SocketTimeoutException")));
     assert_true(str_glob("a?c", STR("abc")));
@@ -94,17 +85,15 @@ static void globs_match_the_whole_text(void **state)
     assert_false(str_glob("a*b", STR("ac")));
 }
 
-static void a_hostile_glob_takes_no_time(void **state)
+TEST(a_hostile_glob_takes_no_time)
 {
-    (void)state;
     char text[5000];
     memset(text, 'a', sizeof text);
     assert_false(str_glob("a*a*a*a*a*a*a*a*a*a*a*a*a*a*b", (struct str){text, sizeof text}));
 }
 
-static void last_component_of_type_names(void **state)
+TEST(last_component_of_type_names)
 {
-    (void)state;
     check_str(str_last_component(STR("httpx.ConnectError")), "ConnectError");
     check_str(str_last_component(STR("Net::ReadTimeout")), "ReadTimeout");
     check_str(str_last_component(STR("App\\Error\\Quota")), "Quota");
@@ -112,26 +101,12 @@ static void last_component_of_type_names(void **state)
     check_str(str_last_component(STR("")), "");
 }
 
-static void order_is_that_of_bytes(void **state)
+TEST(order_is_that_of_bytes)
 {
-    (void)state;
     assert_int_equal(str_compare(STR("a"), STR("a")), 0);
     assert_int_equal(str_compare((struct str){0}, STR("")), 0);
     assert_true(str_compare(STR("a"), STR("ab")) < 0);
     assert_true(str_compare(STR("b"), STR("ab")) > 0);
     assert_true(str_compare(STR("\xff"), STR("a")) > 0);
     assert_true(str_compare(STR(""), STR("a")) < 0);
-}
-
-CHECK_FILE(str)
-{
-    const struct CMUnitTest tests[] = {
-        T(absent_and_empty_are_equal_in_bytes),  T(case_is_ignored_for_ascii_only),
-        T(prefixes_and_contents_are_found),      T(trim_takes_space_from_both_ends),
-        T(copy_terminates_and_says_when_it_cut), T(copy_never_leaves_half_a_character),
-        T(dup_copies_with_a_terminator),         T(packed_strings_follow_each_other),
-        T(globs_match_the_whole_text),           T(a_hostile_glob_takes_no_time),
-        T(last_component_of_type_names),         T(order_is_that_of_bytes),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

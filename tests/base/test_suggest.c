@@ -9,18 +9,16 @@ static const char *nearest(const char *given)
     return suggest(str_of(given), WORDS, 4);
 }
 
-static void typos_find_their_word(void **state)
+TEST(typos_find_their_word)
 {
-    (void)state;
     assert_string_equal(nearest("max_dealy"), "max_delay");
     assert_string_equal(nearest("maxdelay"), "max_delay");
     assert_string_equal(nearest("max-retrys"), "max_retries");
     assert_string_equal(nearest("Multiplyer"), "multiplier");
 }
 
-static void other_words_find_nothing(void **state)
+TEST(other_words_find_nothing)
 {
-    (void)state;
     assert_null(nearest("colour"));
     assert_null(nearest("x"));
     assert_null(suggest(STR("nope"), (const char *const[]){"joke"}, 1));
@@ -28,13 +26,4 @@ static void other_words_find_nothing(void **state)
     assert_null(
         nearest("a word that is far longer than any key could ever be, even a very long one"));
     assert_null(suggest(STR("max_delay"), NULL, 0));
-}
-
-CHECK_FILE(suggest)
-{
-    const struct CMUnitTest tests[] = {
-        T(typos_find_their_word),
-        T(other_words_find_nothing),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

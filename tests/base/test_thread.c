@@ -12,36 +12,33 @@ static void *look_at_mask(void *arg)
     return NULL;
 }
 
-static void signals_for_the_process_find_no_thread_of_ours(void **state)
+TEST(signals_for_the_process_find_no_thread_of_ours)
 {
     const int THEIRS[] = {SIGTERM, SIGINT,  SIGHUP,  SIGCHLD,  SIGALRM,
                           SIGUSR1, SIGPIPE, SIGPROF, SIGWINCH, SIGRTMIN};
     pthread_t thread;
     sigset_t mask;
-    (void)state;
     assert_true(thread_start(&thread, look_at_mask, &mask));
     pthread_join(thread, NULL);
     for (size_t i = 0; i < sizeof THEIRS / sizeof THEIRS[0]; i++)
         assert_int_equal(sigismember(&mask, THEIRS[i]), 1);
 }
 
-static void a_fault_of_the_thread_is_not_blocked(void **state)
+TEST(a_fault_of_the_thread_is_not_blocked)
 {
     static const int FAULTS[] = {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT, SIGTRAP, SIGSYS};
     pthread_t thread;
     sigset_t mask;
-    (void)state;
     assert_true(thread_start(&thread, look_at_mask, &mask));
     pthread_join(thread, NULL);
     for (size_t i = 0; i < sizeof FAULTS / sizeof FAULTS[0]; i++)
         assert_int_equal(sigismember(&mask, FAULTS[i]), 0);
 }
 
-static void the_mask_of_the_starter_stays(void **state)
+TEST(the_mask_of_the_starter_stays)
 {
     pthread_t thread;
     sigset_t given, seen, after;
-    (void)state;
     sigemptyset(&given);
     sigaddset(&given, SIGUSR2);
     sigaddset(&given, SIGSYS);
@@ -55,9 +52,8 @@ static void the_mask_of_the_starter_stays(void **state)
     assert_int_equal(sigismember(&seen, SIGSYS), 1);
 }
 
-static void waiting_ends_at_its_moment(void **state)
+TEST(waiting_ends_at_its_moment)
 {
-    (void)state;
     pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
     pthread_cond_t cond;
     thread_cond_init(&cond);
@@ -68,15 +64,4 @@ static void waiting_ends_at_its_moment(void **state)
     pthread_mutex_unlock(&mutex);
     assert_true(clock_monotonic_ms() >= at_ms);
     pthread_cond_destroy(&cond);
-}
-
-CHECK_FILE(thread)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(signals_for_the_process_find_no_thread_of_ours),
-        cmocka_unit_test(a_fault_of_the_thread_is_not_blocked),
-        cmocka_unit_test(the_mask_of_the_starter_stays),
-        cmocka_unit_test(waiting_ends_at_its_moment),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -2,9 +2,8 @@
 
 #include "check.h"
 
-static void each_code_point_is_valid_and_surrogates_are_not(void **state)
+TEST(each_code_point_is_valid_and_surrogates_are_not)
 {
-    (void)state;
     for (uint32_t code = 0; code <= 0x10FFFF; code++) {
         char out[4];
         size_t len = utf8_encode(code, out);
@@ -15,9 +14,8 @@ static void each_code_point_is_valid_and_surrogates_are_not(void **state)
     }
 }
 
-static void characters_are_encoded_as_the_standard_says(void **state)
+TEST(characters_are_encoded_as_the_standard_says)
 {
-    (void)state;
     char out[4];
     assert_int_equal(utf8_encode('A', out), 1);
     assert_memory_equal(out, "A", 1);
@@ -29,9 +27,8 @@ static void characters_are_encoded_as_the_standard_says(void **state)
     assert_memory_equal(out, "\xF0\x9F\x98\x80", 4);
 }
 
-static void malformed_sequences_are_refused_with_their_length(void **state)
+TEST(malformed_sequences_are_refused_with_their_length)
 {
-    (void)state;
     static const struct {
         const char *bytes;
         int step;
@@ -66,9 +63,8 @@ static void malformed_sequences_are_refused_with_their_length(void **state)
     }
 }
 
-static void a_bad_byte_is_found_wherever_it_stands(void **state)
+TEST(a_bad_byte_is_found_wherever_it_stands)
 {
-    (void)state;
     char text[41];
     assert_true(utf8_valid(str_of(NULL)));
     for (size_t at = 0; at < sizeof text; at++) {
@@ -85,9 +81,8 @@ static void a_bad_byte_is_found_wherever_it_stands(void **state)
     }
 }
 
-static void control_characters_and_bad_bytes_are_made_printable(void **state)
+TEST(control_characters_and_bad_bytes_are_made_printable)
 {
-    (void)state;
     static const struct {
         const char *from, *to;
     } cases[] = {
@@ -110,16 +105,4 @@ static void control_characters_and_bad_bytes_are_made_printable(void **state)
         utf8_make_printable(text);
         assert_string_equal(text, cases[i].to);
     }
-}
-
-CHECK_FILE(utf8)
-{
-    const struct CMUnitTest tests[] = {
-        T(each_code_point_is_valid_and_surrogates_are_not),
-        T(characters_are_encoded_as_the_standard_says),
-        T(malformed_sequences_are_refused_with_their_length),
-        T(a_bad_byte_is_found_wherever_it_stands),
-        T(control_characters_and_bad_bytes_are_made_printable),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

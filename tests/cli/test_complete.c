@@ -25,9 +25,10 @@ static int teardown(void **state)
     return 0;
 }
 
-static void commands_are_offered_but_not_hidden_ones(void **state)
+#define FIXTURE_TEST(test) TEST_AROUND(test, NULL, teardown)
+
+FIXTURE_TEST(commands_are_offered_but_not_hidden_ones)
 {
-    (void)state;
     assert_string_equal(ANSWER(""), "simulate\npolicy\n");
     assert_string_equal(ANSWER("s"), "simulate\n");
     assert_string_equal(ANSWER("g"), "");
@@ -35,9 +36,8 @@ static void commands_are_offered_but_not_hidden_ones(void **state)
     assert_string_equal(ANSWER("-c", "policy", "p"), "policy\n");
 }
 
-static void options_of_the_command_and_all_above_are_offered(void **state)
+FIXTURE_TEST(options_of_the_command_and_all_above_are_offered)
 {
-    (void)state;
     assert_string_equal(ANSWER("-"), "--config\n--json\n--help\n--retry-max-delay\n--retry-mode\n"
                                      "--queue-file\n");
     assert_string_equal(ANSWER("policy", "show", "--j"), "--json\n");
@@ -46,17 +46,15 @@ static void options_of_the_command_and_all_above_are_offered(void **state)
     assert_string_equal(ANSWER("simulate", "--retry-m"), "--retry-max-delay\n--retry-mode\n");
 }
 
-static void values_of_a_choice_are_offered(void **state)
+FIXTURE_TEST(values_of_a_choice_are_offered)
 {
-    (void)state;
     assert_string_equal(ANSWER("simulate", "--strategy", ""), "exponential\nlinear\nfixed\n");
     assert_string_equal(ANSWER("simulate", "--strategy", "l"), "linear\n");
     assert_string_equal(ANSWER("--retry-mode", "f"), "fixed\n");
 }
 
-static void value_after_an_equals_sign_is_completed_however_it_is_split(void **state)
+FIXTURE_TEST(value_after_an_equals_sign_is_completed_however_it_is_split)
 {
-    (void)state;
     assert_string_equal(ANSWER("simulate", "--strategy", "="), "exponential\nlinear\nfixed\n");
     assert_string_equal(ANSWER("simulate", "--strategy", "=", "li"), "linear\n");
     assert_string_equal(ANSWER("simulate", "--strategy=li"), "--strategy=linear\n");
@@ -66,9 +64,8 @@ static void value_after_an_equals_sign_is_completed_however_it_is_split(void **s
     assert_string_equal(ANSWER("-=x"), "");
 }
 
-static void file_names_fit_where_the_placeholder_says_so(void **state)
+FIXTURE_TEST(file_names_fit_where_the_placeholder_says_so)
 {
-    (void)state;
     assert_string_equal(ANSWER("--config", ""), ":files\n");
     assert_string_equal(ANSWER("-c", ""), ":files\n");
     assert_string_equal(ANSWER("--queue-file", ""), ":files\n");
@@ -80,23 +77,20 @@ static void file_names_fit_where_the_placeholder_says_so(void **state)
     assert_string_equal(ANSWER("simulate", "-pn", "t", ""), ":files\n");
 }
 
-static void nothing_is_an_option_after_two_dashes(void **state)
+FIXTURE_TEST(nothing_is_an_option_after_two_dashes)
 {
-    (void)state;
     assert_string_equal(ANSWER("simulate", "t", "--", "--j"), ":files\n");
     assert_string_equal(ANSWER("--", "pol"), "policy\n");
 }
 
-static void wrong_line_gets_no_words(void **state)
+FIXTURE_TEST(wrong_line_gets_no_words)
 {
-    (void)state;
     assert_string_equal(ANSWER("nothing", ""), "");
     assert_string_equal(ANSWER("policy", "show", ""), "");
 }
 
-static void cursor_may_stand_behind_the_last_word_but_not_further(void **state)
+FIXTURE_TEST(cursor_may_stand_behind_the_last_word_but_not_further)
 {
-    (void)state;
     const char *const words[] = {"fake", "policy"};
     struct redrive_err err = {0};
     buf_init(&out, 65536);
@@ -104,21 +98,4 @@ static void cursor_may_stand_behind_the_last_word_but_not_further(void **state)
     assert_string_equal(buf_cstr(&out), "explain\nshow\n");
     assert_int_equal(complete_line(&FAKE_ROOT, NULL, words, 2, 3, &out, &err), REDRIVE_E_USAGE);
     assert_int_equal(complete_line(&FAKE_ROOT, NULL, words, 2, 0, &out, &err), REDRIVE_E_USAGE);
-}
-
-#define TT(function) cmocka_unit_test_teardown(function, teardown)
-
-CHECK_FILE(complete)
-{
-    const struct CMUnitTest tests[] = {
-        TT(commands_are_offered_but_not_hidden_ones),
-        TT(options_of_the_command_and_all_above_are_offered),
-        TT(values_of_a_choice_are_offered),
-        TT(value_after_an_equals_sign_is_completed_however_it_is_split),
-        TT(file_names_fit_where_the_placeholder_says_so),
-        TT(nothing_is_an_option_after_two_dashes),
-        TT(wrong_line_gets_no_words),
-        TT(cursor_may_stand_behind_the_last_word_but_not_further),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -68,9 +68,8 @@ static size_t count_lines(const char *text)
     return n;
 }
 
-static void every_job_is_one_line_of_json(void **state)
+TEST(every_job_is_one_line_of_json)
 {
-    (void)state;
     const struct job_filter filter = {0};
     uint64_t n;
     char *text = export_text(&filter, EXPORT_JSONL, &n);
@@ -82,9 +81,8 @@ static void every_job_is_one_line_of_json(void **state)
     free(text);
 }
 
-static void csv_has_names_and_keeps_the_payload(void **state)
+TEST(csv_has_names_and_keeps_the_payload)
 {
-    (void)state;
     const struct job_filter filter = {.id = STR("first")};
     uint64_t n;
     char *text = export_text(&filter, EXPORT_CSV, &n);
@@ -98,9 +96,8 @@ static void csv_has_names_and_keeps_the_payload(void **state)
     free(text);
 }
 
-static void limit_is_the_most_that_is_written(void **state)
+TEST(limit_is_the_most_that_is_written)
 {
-    (void)state;
     const struct job_filter filter = {.limit = 120, .order = ORDER_NEWEST};
     uint64_t n;
     char *text = export_text(&filter, EXPORT_JSONL, &n);
@@ -109,9 +106,8 @@ static void limit_is_the_most_that_is_written(void **state)
     free(text);
 }
 
-static void nothing_is_nothing_but_the_names(void **state)
+TEST(nothing_is_nothing_but_the_names)
 {
-    (void)state;
     const struct job_filter filter = {.task = STR("nobody")};
     uint64_t n;
     char *text = export_text(&filter, EXPORT_JSONL, &n);
@@ -123,9 +119,8 @@ static void nothing_is_nothing_but_the_names(void **state)
     free(text);
 }
 
-static void full_disk_is_noticed(void **state)
+TEST(full_disk_is_noticed)
 {
-    (void)state;
     const struct job_filter filter = {0};
     struct redrive_err err = {0};
     FILE *full = fopen("/dev/full", "w");
@@ -137,18 +132,16 @@ static void full_disk_is_noticed(void **state)
     (void)fclose(full);
 }
 
-static void name_of_the_file_says_the_format(void **state)
+TEST(name_of_the_file_says_the_format)
 {
-    (void)state;
     assert_int_equal(export_format_of(NULL), EXPORT_JSONL);
     assert_int_equal(export_format_of("csv"), EXPORT_JSONL);
     assert_int_equal(export_format_of("a.CSV"), EXPORT_CSV);
     assert_int_equal(export_format_of("a.csv.jsonl"), EXPORT_JSONL);
 }
 
-static void file_is_whole_or_not_there(void **state)
+TEST(file_is_whole_or_not_there)
 {
-    (void)state;
     const char *tmp = getenv("TMPDIR");
     char dir[64], path[80];
     struct export_file f;
@@ -180,16 +173,7 @@ static void file_is_whole_or_not_there(void **state)
     assert_int_equal(rmdir(dir), 0); /* nothing else was left there */
 }
 
-CHECK_FILE(export)
+TEST_MAIN(argc, argv)
 {
-    const struct CMUnitTest tests[] = {
-        T(every_job_is_one_line_of_json),
-        T(csv_has_names_and_keeps_the_payload),
-        T(limit_is_the_most_that_is_written),
-        T(nothing_is_nothing_but_the_names),
-        T(full_disk_is_noticed),
-        T(name_of_the_file_says_the_format),
-        T(file_is_whole_or_not_there),
-    };
-    return cmocka_run_group_tests(tests, start, stop);
+    return check_run(start, stop);
 }

@@ -54,9 +54,10 @@ static size_t widest_line(const char *text)
 
 static const struct term PIPE = {0};
 
-static void page_shows_all_that_the_table_knows(void **state)
+#define FIXTURE_TEST(test) TEST_AROUND(test, setup, teardown)
+
+FIXTURE_TEST(page_shows_all_that_the_table_knows)
 {
-    (void)state;
     assert_string_equal(
         page("simulate", NULL, &PIPE),
         "fake simulate - run a task in virtual time\n"
@@ -87,9 +88,8 @@ static void page_shows_all_that_the_table_knows(void **state)
         "      run t\n");
 }
 
-static void page_of_a_group_lists_its_commands(void **state)
+FIXTURE_TEST(page_of_a_group_lists_its_commands)
 {
-    (void)state;
     const char *text = page("policy", NULL, &PIPE);
     assert_non_null(strstr(text, "Usage: fake policy [OPTIONS] COMMAND\n"));
     assert_non_null(strstr(text, "  explain       explain a policy\n"
@@ -97,18 +97,16 @@ static void page_of_a_group_lists_its_commands(void **state)
     assert_non_null(strstr(text, "Run 'fake help policy COMMAND' to read about a command.\n"));
 }
 
-static void page_of_the_program_names_the_configuration_but_no_hidden_command(void **state)
+FIXTURE_TEST(page_of_the_program_names_the_configuration_but_no_hidden_command)
 {
-    (void)state;
     const char *text = page(NULL, NULL, &PIPE);
     assert_non_null(strstr(text, "see 'fake help config-flags'."));
     assert_non_null(strstr(text, "  policy        look at policies\n"));
     assert_null(strstr(text, "ghost"));
 }
 
-static void page_fits_the_terminal_up_to_a_hundred_columns(void **state)
+FIXTURE_TEST(page_fits_the_terminal_up_to_a_hundred_columns)
 {
-    (void)state;
     for (unsigned width = 50; width <= 200; width += 10) {
         const struct term term = {.is_tty = true, .width = width};
         size_t limit = width < HELP_WIDTH_MAX ? width : HELP_WIDTH_MAX;
@@ -117,9 +115,8 @@ static void page_fits_the_terminal_up_to_a_hundred_columns(void **state)
     assert_true(widest_line(page("simulate", NULL, &PIPE)) <= HELP_WIDTH_DEFAULT);
 }
 
-static void long_names_stand_on_a_line_of_their_own(void **state)
+FIXTURE_TEST(long_names_stand_on_a_line_of_their_own)
 {
-    (void)state;
     const struct option options[] = {
         {.name = "a-very-long-name-of-an-option", .help = "what it does"},
         {0},
@@ -131,17 +128,15 @@ static void long_names_stand_on_a_line_of_their_own(void **state)
                                            "                            what it does\n"));
 }
 
-static void headings_are_bold_on_a_terminal_with_colour(void **state)
+FIXTURE_TEST(headings_are_bold_on_a_terminal_with_colour)
 {
-    (void)state;
     const struct term term = {.is_tty = true, .width = 80, .color = true};
     assert_non_null(strstr(page("simulate", NULL, &term), "\033[1mOptions:\033[0m\n"));
     assert_null(strstr(page("simulate", NULL, &PIPE), "\033"));
 }
 
-static void overview_lists_commands_only(void **state)
+FIXTURE_TEST(overview_lists_commands_only)
 {
-    (void)state;
     const struct command_path path = path_to(NULL, NULL);
     help_overview(&path, &PIPE, &out);
     assert_string_equal(buf_cstr(&out),
@@ -156,9 +151,8 @@ static void overview_lists_commands_only(void **state)
                         "See 'fake help COMMAND' for a command, 'fake --help' for all options.\n");
 }
 
-static void source_is_listed_like_a_table(void **state)
+FIXTURE_TEST(source_is_listed_like_a_table)
 {
-    (void)state;
     help_source(&FAKE_SOURCE, &PIPE, &out);
     const char *text = buf_cstr(&out);
     assert_non_null(strstr(text, "      --retry-max-delay TIME            longest delay\n"
@@ -166,9 +160,8 @@ static void source_is_listed_like_a_table(void **state)
     assert_true(widest_line(text) <= HELP_WIDTH_DEFAULT);
 }
 
-static void description_nests_commands_and_leaves_out_hidden_ones(void **state)
+FIXTURE_TEST(description_nests_commands_and_leaves_out_hidden_ones)
 {
-    (void)state;
     const struct command_path path = path_to("policy", NULL);
     describe_command(&path, &out);
     assert_string_equal(
@@ -188,9 +181,8 @@ static void description_nests_commands_and_leaves_out_hidden_ones(void **state)
     assert_null(strstr(buf_cstr(&out), "ghost"));
 }
 
-static void description_tells_all_about_an_option(void **state)
+FIXTURE_TEST(description_tells_all_about_an_option)
 {
-    (void)state;
     describe_source(&FAKE_SOURCE, &out);
     assert_non_null(strstr(buf_cstr(&out),
                            "{\"name\":\"retry-mode\",\"letter\":null,\"type\":\"string\","
@@ -200,31 +192,10 @@ static void description_tells_all_about_an_option(void **state)
 }
 
 /* --log-level gives the number of a level: program and log must count them alike. */
-static void log_levels_stand_in_the_order_of_the_log(void **state)
+FIXTURE_TEST(log_levels_stand_in_the_order_of_the_log)
 {
-    (void)state;
     const struct option *o = option_find(GLOBAL_OPTIONS, STR("log-level"));
     for (int level = LOG_LEVEL_DEBUG; level <= LOG_LEVEL_OFF; level++)
         assert_string_equal(o->choices[level], log_level_name((enum log_level)level));
     assert_null(o->choices[LOG_LEVEL_OFF + 1]);
-}
-
-#define TT(function) cmocka_unit_test_setup_teardown(function, setup, teardown)
-
-CHECK_FILE(help)
-{
-    const struct CMUnitTest tests[] = {
-        TT(page_shows_all_that_the_table_knows),
-        TT(page_of_a_group_lists_its_commands),
-        TT(page_of_the_program_names_the_configuration_but_no_hidden_command),
-        TT(page_fits_the_terminal_up_to_a_hundred_columns),
-        TT(long_names_stand_on_a_line_of_their_own),
-        TT(headings_are_bold_on_a_terminal_with_colour),
-        TT(overview_lists_commands_only),
-        TT(source_is_listed_like_a_table),
-        TT(description_nests_commands_and_leaves_out_hidden_ones),
-        TT(description_tells_all_about_an_option),
-        TT(log_levels_stand_in_the_order_of_the_log),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

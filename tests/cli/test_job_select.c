@@ -19,9 +19,8 @@ static int read_select(const struct job_select *select)
     return rc;
 }
 
-static void nothing_given_matches_everything(void **state)
+TEST(nothing_given_matches_everything)
 {
-    (void)state;
     const struct job_select select = {0};
     const struct job_filter everything = {0};
     assert_true(job_select_is_empty(&select));
@@ -29,9 +28,8 @@ static void nothing_given_matches_everything(void **state)
     assert_memory_equal(&filter, &everything, sizeof filter);
 }
 
-static void texts_are_taken_over(void **state)
+TEST(texts_are_taken_over)
 {
-    (void)state;
     const struct job_select select = {.tenant = "a",
                                       .task = "b",
                                       .queue = "c",
@@ -50,9 +48,8 @@ static void texts_are_taken_over(void **state)
     assert_false(job_select_is_empty(&select));
 }
 
-static void words_become_bits(void **state)
+TEST(words_become_bits)
 {
-    (void)state;
     const char *states[] = {"queued,dead_letter", "failed"};
     const char *classes[] = {"network"};
     const char *reasons[] = {"poison,manual"};
@@ -65,9 +62,8 @@ static void words_become_bits(void **state)
     assert_int_equal(filter.reasons, 1u << REDRIVE_REASON_POISON | 1u << REDRIVE_REASON_MANUAL);
 }
 
-static void unknown_word_gets_a_suggestion(void **state)
+TEST(unknown_word_gets_a_suggestion)
 {
-    (void)state;
     const char *states[] = {"queued,runing"};
     const char *success[] = {"success"};
     const char *none[] = {"none"};
@@ -84,9 +80,8 @@ static void unknown_word_gets_a_suggestion(void **state)
     assert_int_equal(read_select(&no_word), REDRIVE_E_USAGE);
 }
 
-static void group_has_sixteen_digits(void **state)
+TEST(group_has_sixteen_digits)
 {
-    (void)state;
     static const char *const WRONG[] = {"",
                                         "deadbeef",
                                         "00000000deadbeef0",
@@ -102,9 +97,8 @@ static void group_has_sixteen_digits(void **state)
     assert_string_equal(fingerprint_text(0xdeadbeef, text), "00000000deadbeef");
 }
 
-static void ages_become_bounds(void **state)
+TEST(ages_become_bounds)
 {
-    (void)state;
     const struct job_select select = {.older_than = "1h", .newer_than = "1d"};
     const struct job_select all = {.older_than = "0"};
     const struct job_select ever = {.older_than = "36500d"};
@@ -117,9 +111,8 @@ static void ages_become_bounds(void **state)
     assert_int_equal(filter.finished_before_ms, 1); /* nothing, rather than everything */
 }
 
-static void ages_that_make_no_sense_are_refused(void **state)
+TEST(ages_that_make_no_sense_are_refused)
 {
-    (void)state;
     const struct job_select no_unit = {.older_than = "30"};
     const struct job_select empty = {.older_than = ""};
     const struct job_select crossed = {.older_than = "1d", .newer_than = "1h"};
@@ -129,9 +122,8 @@ static void ages_that_make_no_sense_are_refused(void **state)
     assert_int_equal(read_select(&crossed), REDRIVE_E_USAGE);
 }
 
-static void page_takes_order_limit_and_cursor(void **state)
+TEST(page_takes_order_limit_and_cursor)
 {
-    (void)state;
     char cursor[JOB_CURSOR_MAX];
     const struct job job = {.status = {.seq = 42}};
     struct job_list list = {.limit = 10, .order = ORDER_NEWEST};
@@ -145,19 +137,4 @@ static void page_takes_order_limit_and_cursor(void **state)
     assert_int_equal(job_list_read(&list, &filter, &err), REDRIVE_E_USAGE);
     list.cursor = "bogus";
     assert_int_equal(job_list_read(&list, &filter, &err), REDRIVE_E_USAGE);
-}
-
-CHECK_FILE(job_select)
-{
-    const struct CMUnitTest tests[] = {
-        T(nothing_given_matches_everything),
-        T(texts_are_taken_over),
-        T(words_become_bits),
-        T(unknown_word_gets_a_suggestion),
-        T(group_has_sixteen_digits),
-        T(ages_become_bounds),
-        T(ages_that_make_no_sense_are_refused),
-        T(page_takes_order_limit_and_cursor),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

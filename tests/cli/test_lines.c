@@ -8,9 +8,8 @@
 
 /* ---- Unknown words --------------------------------------------------------------------------- */
 
-static void misspelt_option_gets_the_nearest(void **state)
+TEST(misspelt_option_gets_the_nearest)
 {
-    (void)state;
     refuse(READ("simulate", "--profil"), "unknown option --profil", "", "did you mean --profile?");
     refuse(READ("simulate", "--profiel=x"), "unknown option --profiel", "",
            "did you mean --profile?");
@@ -23,34 +22,30 @@ static void misspelt_option_gets_the_nearest(void **state)
            "run 'fake simulate --help' to see the options");
 }
 
-static void shortened_option_is_refused_with_a_hint(void **state)
+TEST(shortened_option_is_refused_with_a_hint)
 {
-    (void)state;
     refuse(READ("simulate", "--str", "fixed"), "unknown option --str", "",
            "did you mean --strategy?");
     refuse(READ("--retry-max", "1s"), "unknown option --retry-max", "",
            "did you mean --retry-max-delay?");
 }
 
-static void option_far_from_all_others_points_at_help(void **state)
+TEST(option_far_from_all_others_points_at_help)
 {
-    (void)state;
     refuse(READ("--zzzzzzzz"), "unknown option --zzzzzzzz", "",
            "run 'fake --help' to see the options");
     refuse(READ("policy", "show", "--zzzzzzzz"), "unknown option --zzzzzzzz", "",
            "run 'fake policy show --help' to see the options");
 }
 
-static void option_of_a_command_before_its_name_is_explained(void **state)
+TEST(option_of_a_command_before_its_name_is_explained)
 {
-    (void)state;
     refuse(READ("--profile", "x", "simulate"), "unknown option --profile", "",
            "--profile belongs to 'fake simulate': write it after the command");
 }
 
-static void misspelt_command_gets_the_nearest(void **state)
+TEST(misspelt_command_gets_the_nearest)
 {
-    (void)state;
     refuse(READ("simulte"), "unknown command 'simulte'", "", "did you mean 'fake simulate'?");
     refuse(READ("sim"), "unknown command 'sim'", "", "did you mean 'fake simulate'?");
     refuse(READ("policy", "explian", "t"), "unknown command 'explian' of 'fake policy'", "",
@@ -59,17 +54,15 @@ static void misspelt_command_gets_the_nearest(void **state)
     refuse(READ(""), "unknown command ''", "", "run 'fake --help' to see its commands");
 }
 
-static void hidden_command_works_but_is_not_suggested(void **state)
+TEST(hidden_command_works_but_is_not_suggested)
 {
-    (void)state;
     ACCEPT(l, "ghost");
     done(l);
     refuse(READ("gost"), "unknown command 'gost'", "", "run 'fake --help' to see its commands");
 }
 
-static void very_long_words_are_cut_not_overrun(void **state)
+TEST(very_long_words_are_cut_not_overrun)
 {
-    (void)state;
     char word[5000];
     memset(word, 'x', sizeof word - 1);
     word[sizeof word - 1] = '\0';
@@ -88,9 +81,8 @@ static void very_long_words_are_cut_not_overrun(void **state)
 
 /* ---- Places ---------------------------------------------------------------------------------- */
 
-static void global_option_stands_anywhere(void **state)
+TEST(global_option_stands_anywhere)
 {
-    (void)state;
     static const char *const LINES[][6] = {
         {"-c", "f", "policy", "explain", "t", "--json"},
         {"--json", "policy", "-c", "f", "explain", "t"},
@@ -111,9 +103,8 @@ static void global_option_stands_anywhere(void **state)
     }
 }
 
-static void options_and_arguments_mix(void **state)
+TEST(options_and_arguments_mix)
 {
-    (void)state;
     ACCEPT(l, "simulate", "t", "-n5", "f1", "--jitter", "f2");
     assert_int_equal(l->inv.n_args, 3);
     assert_string_equal(l->inv.args[0], "t");
@@ -122,9 +113,8 @@ static void options_and_arguments_mix(void **state)
     done(l);
 }
 
-static void two_dashes_end_the_options(void **state)
+TEST(two_dashes_end_the_options)
 {
-    (void)state;
     ACCEPT(l, "simulate", "--", "--jitter", "-n5", "--");
     assert_false(options(l)->jitter);
     assert_int_equal(l->inv.n_args, 3);
@@ -137,9 +127,8 @@ static void two_dashes_end_the_options(void **state)
     done(early);
 }
 
-static void one_dash_is_an_argument(void **state)
+TEST(one_dash_is_an_argument)
 {
-    (void)state;
     ACCEPT(l, "simulate", "-", "-j");
     assert_int_equal(l->inv.n_args, 1);
     assert_string_equal(l->inv.args[0], "-");
@@ -148,9 +137,8 @@ static void one_dash_is_an_argument(void **state)
 
 /* ---- Arguments ------------------------------------------------------------------------------- */
 
-static void number_of_arguments_follows_from_their_text(void **state)
+TEST(number_of_arguments_follows_from_their_text)
 {
-    (void)state;
     const char usage[] = "usage: fake simulate [OPTIONS] TASK [FILE...]";
     refuse_arguments(READ("simulate"), "missing argument TASK", usage, "");
     for (size_t n = 1; n <= 3; n++) {
@@ -164,18 +152,16 @@ static void number_of_arguments_follows_from_their_text(void **state)
                      "usage: fake policy show [OPTIONS]", "");
 }
 
-static void command_with_commands_needs_one(void **state)
+TEST(command_with_commands_needs_one)
 {
-    (void)state;
     refuse_arguments(READ("--json"), "no command given", "",
                      "run 'fake --help' to see its commands");
     refuse_arguments(READ("policy"), "'fake policy' needs a command", "",
                      "run 'fake policy --help' to see its commands");
 }
 
-static void argument_text_is_read_word_by_word(void **state)
+TEST(argument_text_is_read_word_by_word)
 {
-    (void)state;
     const struct command c = {.arguments = "A  B... "};
     const struct command optional = {.arguments = "[A] [B...]"};
     struct argument a;
@@ -197,18 +183,16 @@ static void argument_text_is_read_word_by_word(void **state)
 
 /* ---- The source ------------------------------------------------------------------------------ */
 
-static void source_takes_what_no_table_knows(void **state)
+TEST(source_takes_what_no_table_knows)
 {
-    (void)state;
     ACCEPT(l, "--retry-max-delay", "5s", "simulate", "--retry-mode=x", "t", "--queue-file", "--q");
     assert_string_equal(fake_source_log, "retry-max-delay=5s;retry-mode=x;queue-file=--q;");
     assert_int_equal(l->inv.n_args, 1);
     done(l);
 }
 
-static void source_reports_in_the_name_of_the_option(void **state)
+TEST(source_reports_in_the_name_of_the_option)
 {
-    (void)state;
     struct line *l = READ("simulate", "--retry-max-delay=wrong");
     assert_int_equal(l->rc, REDRIVE_E_CONFIG);
     assert_string_equal(l->err.message, "--retry-max-delay: 'wrong' is no duration");
@@ -218,9 +202,8 @@ static void source_reports_in_the_name_of_the_option(void **state)
     done(l);
 }
 
-static void line_without_a_source_is_read_by_the_tables(void **state)
+TEST(line_without_a_source_is_read_by_the_tables)
 {
-    (void)state;
     struct invocation inv;
     struct redrive_err err = {0};
     const char *const words[] = {"--retry-max-delay=5s"};
@@ -230,9 +213,8 @@ static void line_without_a_source_is_read_by_the_tables(void **state)
 }
 
 /* Whatever is typed is either understood or refused with a reason, and never completes badly. */
-static void random_lines_are_read_or_refused_with_a_reason(void **state)
+TEST(random_lines_are_read_or_refused_with_a_reason)
 {
-    (void)state;
     static const char *const WORDS[] = {
         "simulate", "policy",     "explain", "show",   "ghost",      "t",     "--",
         "-",        "--json",     "-c",      "-cx",    "--config",   "-jv",   "-jvn5",
@@ -264,38 +246,11 @@ static void random_lines_are_read_or_refused_with_a_reason(void **state)
     buf_release(&out);
 }
 
-static void error_may_be_ignored(void **state)
+TEST(error_may_be_ignored)
 {
-    (void)state;
     struct invocation inv;
     const char *const words[] = {"simulate", "--count=0"};
     assert_int_equal(invocation_parse(&inv, &FAKE_ROOT, NULL, words, 2, NULL), REDRIVE_E_USAGE);
     invocation_release(&inv);
     invocation_release(&inv);
-}
-
-CHECK_FILE(lines)
-{
-    const struct CMUnitTest tests[] = {
-        T(misspelt_option_gets_the_nearest),
-        T(shortened_option_is_refused_with_a_hint),
-        T(option_far_from_all_others_points_at_help),
-        T(option_of_a_command_before_its_name_is_explained),
-        T(misspelt_command_gets_the_nearest),
-        T(hidden_command_works_but_is_not_suggested),
-        T(very_long_words_are_cut_not_overrun),
-        T(global_option_stands_anywhere),
-        T(options_and_arguments_mix),
-        T(two_dashes_end_the_options),
-        T(one_dash_is_an_argument),
-        T(number_of_arguments_follows_from_their_text),
-        T(command_with_commands_needs_one),
-        T(argument_text_is_read_word_by_word),
-        T(source_takes_what_no_table_knows),
-        T(source_reports_in_the_name_of_the_option),
-        T(line_without_a_source_is_read_by_the_tables),
-        T(random_lines_are_read_or_refused_with_a_reason),
-        T(error_may_be_ignored),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

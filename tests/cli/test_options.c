@@ -3,9 +3,8 @@
 
 /* ---- Types ----------------------------------------------------------------------------------- */
 
-static void options_not_given_have_their_defaults(void **state)
+TEST(options_not_given_have_their_defaults)
 {
-    (void)state;
     ACCEPT(l, "simulate", "t");
     assert_null(options(l)->profile);
     assert_int_equal(options(l)->count, 10);
@@ -20,9 +19,8 @@ static void options_not_given_have_their_defaults(void **state)
     done(l);
 }
 
-static void string_takes_the_next_word_or_what_follows_the_equals_sign(void **state)
+TEST(string_takes_the_next_word_or_what_follows_the_equals_sign)
 {
-    (void)state;
     static const char *const FORMS[][2] = {
         {"--profile=a b", NULL}, {"--profile", "a b"}, {"-pa b", NULL}, {"-p", "a b"}};
     for (size_t i = 0; i < sizeof FORMS / sizeof FORMS[0]; i++) {
@@ -36,9 +34,8 @@ static void string_takes_the_next_word_or_what_follows_the_equals_sign(void **st
     }
 }
 
-static void string_may_look_like_an_option_and_is_not_empty(void **state)
+TEST(string_may_look_like_an_option_and_is_not_empty)
 {
-    (void)state;
     static const char HINT[] = "leave the option away, or look at the variable it came from";
     refuse(READ("simulate", "--profile="), "--profile: the value is empty", "", HINT);
     refuse(READ("simulate", "-p", ""), "-p: the value is empty", "", HINT);
@@ -51,9 +48,8 @@ static void string_may_look_like_an_option_and_is_not_empty(void **state)
     done(equals);
 }
 
-static void int_is_taken_up_to_its_bounds(void **state)
+TEST(int_is_taken_up_to_its_bounds)
 {
-    (void)state;
     ACCEPT(least, "simulate", "--count", "1");
     assert_int_equal(options(least)->count, 1);
     done(least);
@@ -68,9 +64,8 @@ static void int_is_taken_up_to_its_bounds(void **state)
            "-n: 99999999999999999999 is out of range", "it must be from 1 to 100", "");
 }
 
-static void int_without_bounds_takes_the_whole_type(void **state)
+TEST(int_without_bounds_takes_the_whole_type)
 {
-    (void)state;
     ACCEPT(greatest, "simulate", "--any", "9223372036854775807");
     assert_true(options(greatest)->any == INT64_MAX);
     done(greatest);
@@ -81,9 +76,8 @@ static void int_without_bounds_takes_the_whole_type(void **state)
            "--any: 9223372036854775808 is too large a number", "", "");
 }
 
-static void int_refuses_what_is_not_a_whole_number(void **state)
+TEST(int_refuses_what_is_not_a_whole_number)
 {
-    (void)state;
     static const char *const WRONG[] = {"", "-", "x", "1x", " 1", "1 ", "+1", "1.0", "0x10", "--1"};
     for (size_t i = 0; i < sizeof WRONG / sizeof WRONG[0]; i++) {
         char message[64];
@@ -92,9 +86,8 @@ static void int_refuses_what_is_not_a_whole_number(void **state)
     }
 }
 
-static void int_with_a_lower_bound_only_says_so(void **state)
+TEST(int_with_a_lower_bound_only_says_so)
 {
-    (void)state;
     struct redrive_err err = {0};
     int64_t value = 7;
     const struct option o = {.name = "n", .type = OPTION_INT, .min = 1, .max = INT64_MAX};
@@ -103,9 +96,8 @@ static void int_with_a_lower_bound_only_says_so(void **state)
     assert_int_equal(value, 7);
 }
 
-static void double_is_taken_within_its_bounds(void **state)
+TEST(double_is_taken_within_its_bounds)
 {
-    (void)state;
     ACCEPT(zero, "simulate", "--rate", "0");
     assert_true(options(zero)->rate == 0);
     done(zero);
@@ -123,9 +115,8 @@ static void double_is_taken_within_its_bounds(void **state)
            "it must be from 0 to 1", "");
 }
 
-static void double_refuses_what_is_not_a_plain_number(void **state)
+TEST(double_refuses_what_is_not_a_plain_number)
 {
-    (void)state;
     static const char *const WRONG[] = {"",   "nan", "inf", "0x1p3", "1,5", " 1",
                                         "1 ", ".",   "e5",  "+1",    "1e",  "-"};
     for (size_t i = 0; i < sizeof WRONG / sizeof WRONG[0]; i++) {
@@ -135,9 +126,8 @@ static void double_refuses_what_is_not_a_plain_number(void **state)
     }
 }
 
-static void double_without_bounds_must_still_be_finite(void **state)
+TEST(double_without_bounds_must_still_be_finite)
 {
-    (void)state;
     struct redrive_err err = {0};
     double value = 0;
     const struct option o = {.name = "x", .type = OPTION_DOUBLE};
@@ -147,9 +137,8 @@ static void double_without_bounds_must_still_be_finite(void **state)
     assert_string_equal(err.message, "--x: 1e400 is too large a number");
 }
 
-static void duration_is_taken_in_milliseconds_within_its_bounds(void **state)
+TEST(duration_is_taken_in_milliseconds_within_its_bounds)
 {
-    (void)state;
     ACCEPT(least, "simulate", "--delay", "100ms");
     assert_int_equal(options(least)->delay_ms, 100);
     done(least);
@@ -162,9 +151,8 @@ static void duration_is_taken_in_milliseconds_within_its_bounds(void **state)
            "it must be from 100ms to 1m", "");
 }
 
-static void duration_without_a_unit_is_refused_in_the_name_of_the_option(void **state)
+TEST(duration_without_a_unit_is_refused_in_the_name_of_the_option)
 {
-    (void)state;
     struct line *l = READ("simulate", "--delay", "5");
     assert_int_equal(l->rc, REDRIVE_E_USAGE);
     assert_int_equal(strncmp(l->err.message, "--delay: ", 9), 0);
@@ -172,18 +160,16 @@ static void duration_without_a_unit_is_refused_in_the_name_of_the_option(void **
     done(l);
 }
 
-static void choice_is_the_index_of_the_word(void **state)
+TEST(choice_is_the_index_of_the_word)
 {
-    (void)state;
     ACCEPT(l, "simulate", "--strategy", "exponential", "--mode=fixed");
     assert_int_equal(options(l)->strategy, 0);
     assert_int_equal(options(l)->mode, 2);
     done(l);
 }
 
-static void choice_suggests_the_nearest_word(void **state)
+TEST(choice_suggests_the_nearest_word)
 {
-    (void)state;
     refuse(READ("simulate", "--strategy", "liner"), "--strategy: 'liner' is not one of its values",
            "it takes exponential, linear, fixed", "did you mean linear?");
     refuse(READ("simulate", "--strategy", "exp"), "--strategy: 'exp' is not one of its values",
@@ -192,9 +178,8 @@ static void choice_suggests_the_nearest_word(void **state)
            "it takes exponential, linear, fixed", "");
 }
 
-static void list_keeps_every_value_in_order(void **state)
+TEST(list_keeps_every_value_in_order)
 {
-    (void)state;
     ACCEPT(l, "simulate", "-la", "--label", "b", "t", "--label=");
     assert_int_equal(options(l)->labels.n, 3);
     assert_string_equal(options(l)->labels.items[0], "a");
@@ -203,9 +188,8 @@ static void list_keeps_every_value_in_order(void **state)
     done(l);
 }
 
-static void flag_takes_no_value(void **state)
+TEST(flag_takes_no_value)
 {
-    (void)state;
     ACCEPT(l, "simulate", "--jitter");
     assert_true(options(l)->jitter);
     done(l);
@@ -214,9 +198,8 @@ static void flag_takes_no_value(void **state)
     refuse(READ("simulate", "--no-jitter=no"), "--no-jitter takes no value", "", "");
 }
 
-static void flag_is_negated_only_if_it_says_so(void **state)
+TEST(flag_is_negated_only_if_it_says_so)
 {
-    (void)state;
     ACCEPT(off, "simulate", "--jitter", "--no-jitter");
     assert_false(options(off)->jitter);
     assert_true(invocation_given(&off->inv, "jitter"));
@@ -228,9 +211,8 @@ static void flag_is_negated_only_if_it_says_so(void **state)
            "did you mean --verbose?");
 }
 
-static void last_of_several_counts(void **state)
+TEST(last_of_several_counts)
 {
-    (void)state;
     ACCEPT(l, "-c", "a", "simulate", "-n1", "--count", "2", "--config=b");
     assert_int_equal(options(l)->count, 2);
     assert_string_equal(globals(l)->config, "b");
@@ -239,18 +221,16 @@ static void last_of_several_counts(void **state)
 
 /* ---- Short options --------------------------------------------------------------------------- */
 
-static void short_flags_share_a_word(void **state)
+TEST(short_flags_share_a_word)
 {
-    (void)state;
     ACCEPT(l, "simulate", "-jv");
     assert_true(options(l)->jitter);
     assert_true(options(l)->verbose);
     done(l);
 }
 
-static void last_letter_of_a_word_may_take_a_value(void **state)
+TEST(last_letter_of_a_word_may_take_a_value)
 {
-    (void)state;
     ACCEPT(joined, "simulate", "-jvn5");
     assert_true(options(joined)->verbose);
     assert_int_equal(options(joined)->count, 5);
@@ -261,9 +241,8 @@ static void last_letter_of_a_word_may_take_a_value(void **state)
     done(apart);
 }
 
-static void unknown_letter_is_named_with_its_word(void **state)
+TEST(unknown_letter_is_named_with_its_word)
 {
-    (void)state;
     refuse(READ("simulate", "-x"), "unknown option -x", "",
            "write '--' before '-x' if it is an argument");
     refuse(READ("simulate", "-jx"), "unknown option -x", "in '-jx'",
@@ -271,9 +250,8 @@ static void unknown_letter_is_named_with_its_word(void **state)
     refuse(READ("-1"), "unknown option -1", "", "write '--' before '-1' if it is an argument");
 }
 
-static void long_option_with_one_dash_gets_the_second(void **state)
+TEST(long_option_with_one_dash_gets_the_second)
 {
-    (void)state;
     refuse(READ("policy", "show", "-json"), "unknown option -j", "in '-json'",
            "did you mean --json?");
     refuse(READ("-help=x"), "unknown option -e", "in '-help=x'",
@@ -282,43 +260,12 @@ static void long_option_with_one_dash_gets_the_second(void **state)
 
 /* ---- Missing values -------------------------------------------------------------------------- */
 
-static void missing_value_shows_what_is_missing(void **state)
+TEST(missing_value_shows_what_is_missing)
 {
-    (void)state;
     refuse(READ("simulate", "--count"), "--count needs a value", "", "write --count N");
     refuse(READ("simulate", "-jn"), "-n needs a value", "", "write -n N");
     refuse(READ("--config"), "--config needs a value", "", "write --config FILE");
     refuse(READ("simulate", "--any"), "--any needs a value", "", "write --any VALUE");
     refuse(READ("--retry-max-delay"), "--retry-max-delay needs a value", "",
            "write --retry-max-delay TIME");
-}
-
-CHECK_FILE(options)
-{
-    const struct CMUnitTest tests[] = {
-        T(options_not_given_have_their_defaults),
-        T(string_takes_the_next_word_or_what_follows_the_equals_sign),
-        T(string_may_look_like_an_option_and_is_not_empty),
-        T(int_is_taken_up_to_its_bounds),
-        T(int_without_bounds_takes_the_whole_type),
-        T(int_refuses_what_is_not_a_whole_number),
-        T(int_with_a_lower_bound_only_says_so),
-        T(double_is_taken_within_its_bounds),
-        T(double_refuses_what_is_not_a_plain_number),
-        T(double_without_bounds_must_still_be_finite),
-        T(duration_is_taken_in_milliseconds_within_its_bounds),
-        T(duration_without_a_unit_is_refused_in_the_name_of_the_option),
-        T(choice_is_the_index_of_the_word),
-        T(choice_suggests_the_nearest_word),
-        T(list_keeps_every_value_in_order),
-        T(flag_takes_no_value),
-        T(flag_is_negated_only_if_it_says_so),
-        T(last_of_several_counts),
-        T(short_flags_share_a_word),
-        T(last_letter_of_a_word_may_take_a_value),
-        T(unknown_letter_is_named_with_its_word),
-        T(long_option_with_one_dash_gets_the_second),
-        T(missing_value_shows_what_is_missing),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

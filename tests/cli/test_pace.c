@@ -6,20 +6,18 @@
 
 #define check_near(value, expected) assert_true(fabs((value) - (expected)) < 1e-6)
 
-static void nothing_is_known_before_two_looks(void **state)
+TEST(nothing_is_known_before_two_looks)
 {
     struct pace p = {0};
-    (void)state;
     check_near(pace_recent(&p, 5000), 0);
     pace_add(&p, 1000, 10);
     check_near(pace_recent(&p, 5000), 0);
     check_near(pace_between(&p, 500, 1000), -1);
 }
 
-static void growth_is_even_between_looks(void **state)
+TEST(growth_is_even_between_looks)
 {
     struct pace p = {0};
-    (void)state;
     pace_add(&p, 0, 100);
     pace_add(&p, 2000, 120);
     pace_add(&p, 3000, 120);
@@ -33,10 +31,9 @@ static void growth_is_even_between_looks(void **state)
     check_near(pace_recent(&p, 60000), 20.0 / 3);
 }
 
-static void a_number_that_falls_starts_over(void **state)
+TEST(a_number_that_falls_starts_over)
 {
     struct pace p = {0};
-    (void)state;
     pace_add(&p, 0, 100);
     pace_add(&p, 1000, 5);
     check_near(pace_recent(&p, 5000), 0);
@@ -44,21 +41,19 @@ static void a_number_that_falls_starts_over(void **state)
     check_near(pace_recent(&p, 5000), 3);
 }
 
-static void old_looks_make_room(void **state)
+TEST(old_looks_make_room)
 {
     struct pace p = {0};
-    (void)state;
     for (int i = 0; i < 3 * PACE_LOOKS; i++)
         pace_add(&p, i * INT64_C(1000), i * 2.0);
     check_near(pace_recent(&p, 60000), 2);
     check_near(pace_between(&p, 0, 1000), -1);
 }
 
-static void the_highest_second_is_the_highest_sign(void **state)
+TEST(the_highest_second_is_the_highest_sign)
 {
     struct pace p = {0};
     struct buf out;
-    (void)state;
     pace_add(&p, 0, 0);
     pace_add(&p, 1000, 70);
     pace_add(&p, 2000, 70);
@@ -67,16 +62,4 @@ static void the_highest_second_is_the_highest_sign(void **state)
     pace_draw(&p, 5, &out);
     assert_string_equal(buf_cstr(&out), "  █▁▅");
     buf_release(&out);
-}
-
-CHECK_FILE(pace)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(nothing_is_known_before_two_looks),
-        cmocka_unit_test(growth_is_even_between_looks),
-        cmocka_unit_test(a_number_that_falls_starts_over),
-        cmocka_unit_test(old_looks_make_room),
-        cmocka_unit_test(the_highest_second_is_the_highest_sign),
-    };
-    return cmocka_run_group_tests_name("pace", tests, NULL, NULL);
 }

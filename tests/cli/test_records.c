@@ -67,9 +67,8 @@ static void check_records_of(struct records_options options, struct str text, co
 #define check_records(text, expected, ...) \
     check_records_of((struct records_options){__VA_ARGS__}, STR(text), expected)
 
-static void json_line_is_its_own_payload(void **state)
+TEST(json_line_is_its_own_payload)
 {
-    (void)state;
     check_records("{\"sample_id\": \"S-1\", \"v\": 1.50}\n {\"id\":7,\"v\":[ ]} \r\n",
                   "1 S-1 {\"sample_id\": \"S-1\", \"v\": 1.50}\n2 7 {\"id\":7,\"v\":[ ]}\n");
     check_records("\xef\xbb\xbf{\"id\":\"a\"}", "1 a {\"id\":\"a\"}\n");
@@ -77,9 +76,8 @@ static void json_line_is_its_own_payload(void **state)
     check_records("", "");
 }
 
-static void id_is_text_or_a_whole_number(void **state)
+TEST(id_is_text_or_a_whole_number)
 {
-    (void)state;
     check_records("{\"id\":\"caf\\u00e9\"}\n", "1 caf\xc3\xa9 {\"id\":\"caf\\u00e9\"}\n");
     check_records("{\"id\":-12}\n", "1 -12 {\"id\":-12}\n");
     check_records("{\"id\":1.5}\n{\"id\":true}\n{\"id\":{}}\n",
@@ -91,26 +89,23 @@ static void id_is_text_or_a_whole_number(void **state)
                                                                "! line 3: the record has no id\n");
 }
 
-static void sample_id_comes_before_id_and_a_named_field_stands_alone(void **state)
+TEST(sample_id_comes_before_id_and_a_named_field_stands_alone)
 {
-    (void)state;
     check_records("{\"id\":1,\"sample_id\":2}\n", "1 2 {\"id\":1,\"sample_id\":2}\n");
     check_records("{\"id\":1,\"sample_id\":null}\n", "1 1 {\"id\":1,\"sample_id\":null}\n");
     check_records("{\"id\":1,\"key\":3}\n{\"id\":1}\n",
                   "1 3 {\"id\":1,\"key\":3}\n! line 2: the record has no id\n", .id_field = "key");
 }
 
-static void one_field_can_be_the_payload(void **state)
+TEST(one_field_can_be_the_payload)
 {
-    (void)state;
     check_records("{\"id\":1,\"payload\":{\"a\": 1}}\n{\"id\":2,\"payload\":null}\n{\"id\":3}\n",
                   "1 1 {\"a\": 1}\n2 2 null\n3 3 \n", .payload_field = "payload");
     check_records("{\"id\":1}\n", "1 1 1\n", .payload_field = "id");
 }
 
-static void bad_line_is_reported_and_costs_no_other(void **state)
+TEST(bad_line_is_reported_and_costs_no_other)
 {
-    (void)state;
     check_records("{\"id\":1}\n{\"id\":\n[1]\n?\n{\"id\":2}\n",
                   "1 1 {\"id\":1}\n"
                   "! line 2: not JSON\n"
@@ -120,9 +115,8 @@ static void bad_line_is_reported_and_costs_no_other(void **state)
                   .format = RECORDS_JSONL);
 }
 
-static void line_that_is_too_long_costs_no_other(void **state)
+TEST(line_that_is_too_long_costs_no_other)
 {
-    (void)state;
     size_t len = RECORDS_MAX_BYTES + 100;
     char *text = malloc(len);
     assert_non_null(text);
@@ -139,9 +133,8 @@ static void line_that_is_too_long_costs_no_other(void **state)
     free(text);
 }
 
-static void csv_row_becomes_an_object_of_strings(void **state)
+TEST(csv_row_becomes_an_object_of_strings)
 {
-    (void)state;
     check_records("sample_id,n,text\r\nS-1,007,\"a \"\"b\"\"\nc\"\r\nS-2,,\r\n",
                   "2 S-1 {\"sample_id\":\"S-1\",\"n\":\"007\",\"text\":\"a \\\"b\\\"\\nc\"}\n"
                   "4 S-2 {\"sample_id\":\"S-2\",\"n\":\"\",\"text\":\"\"}\n",
@@ -154,9 +147,8 @@ static void csv_row_becomes_an_object_of_strings(void **state)
                   .format = RECORDS_CSV);
 }
 
-static void csv_without_the_column_ends_at_once(void **state)
+TEST(csv_without_the_column_ends_at_once)
 {
-    (void)state;
     check_records("a,b\n1,2\n3,4\n", "! there is no column 'sample_id' or 'id'\nbroken\n",
                   .format = RECORDS_CSV);
     check_records("id,b\n1,2\n", "! there is no column 'c'\nbroken\n", .format = RECORDS_CSV,
@@ -165,9 +157,8 @@ static void csv_without_the_column_ends_at_once(void **state)
                   .format = RECORDS_CSV);
 }
 
-static void format_is_found_by_name_and_else_by_the_first_byte(void **state)
+TEST(format_is_found_by_name_and_else_by_the_first_byte)
 {
-    (void)state;
     assert_int_equal(records_format_of("a/records.JSONL"), RECORDS_JSONL);
     assert_int_equal(records_format_of("x.ndjson"), RECORDS_JSONL);
     assert_int_equal(records_format_of("x.csv"), RECORDS_CSV);
@@ -177,29 +168,11 @@ static void format_is_found_by_name_and_else_by_the_first_byte(void **state)
     check_records("{\"id\":1}\n", "1 1 {\"id\":1}\n", .format = RECORDS_GUESS);
 }
 
-static void input_that_fails_is_the_end(void **state)
+TEST(input_that_fails_is_the_end)
 {
-    (void)state;
     struct source source = {.text = STR("{\"id\":1}\n{\"id\":"), .step = 100, .fails = true};
     struct buf out;
     read_all((struct records_options){.format = RECORDS_JSONL}, &source, &out);
     assert_string_equal(buf_cstr(&out), "1 1 {\"id\":1}\n! the disk is gone\nbroken\n");
     buf_release(&out);
-}
-
-CHECK_FILE(records)
-{
-    const struct CMUnitTest tests[] = {
-        T(json_line_is_its_own_payload),
-        T(id_is_text_or_a_whole_number),
-        T(sample_id_comes_before_id_and_a_named_field_stands_alone),
-        T(one_field_can_be_the_payload),
-        T(bad_line_is_reported_and_costs_no_other),
-        T(line_that_is_too_long_costs_no_other),
-        T(csv_row_becomes_an_object_of_strings),
-        T(csv_without_the_column_ends_at_once),
-        T(format_is_found_by_name_and_else_by_the_first_byte),
-        T(input_that_fails_is_the_end),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -58,9 +58,10 @@ static pid_t serve(const char *url, const int tell[2], const int stay[2])
     _exit(0);
 }
 
-static void lock_is_held_by_its_process_alone(void **state)
+#define PLACE_TEST(test) TEST_WITH(test, make_place, remove_place, struct place *p)
+
+PLACE_TEST(lock_is_held_by_its_process_alone)
 {
-    const struct place *p = *state;
     struct redrive_err err = {0};
     int tell[2], stay[2], lock = -1;
     char both[2], name[64];
@@ -86,21 +87,10 @@ static void lock_is_held_by_its_process_alone(void **state)
     close(tell[1]);
 }
 
-static void other_stores_need_no_lock(void **state)
+TEST(other_stores_need_no_lock)
 {
     int lock = 0;
-    (void)state;
     assert_int_equal(serve_lock_take("memory:", &lock, NULL), 0);
     assert_int_equal(lock, -1);
     serve_lock_release(lock);
-}
-
-CHECK_FILE(serve_lock)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(lock_is_held_by_its_process_alone, make_place,
-                                        remove_place),
-        T(other_stores_need_no_lock),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -35,38 +35,25 @@ static bool same_work(const char *yaml, const char *other)
     return same;
 }
 
-static void what_a_pool_does_not_look_at_leaves_it(void **state)
+TEST(what_a_pool_does_not_look_at_leaves_it)
 {
-    (void)state;
     assert_true(same_work(TASK "}}", TASK "}}"));
     assert_true(same_work(TASK "}}", TASK ", retry: {max_attempts: 3}}}"));
     assert_true(same_work(TASK "}}", TASK "}}\nalerts: [{when: 'dead_letters > 1'}]"));
 }
 
-static void another_way_to_run_replaces_the_pool(void **state)
+TEST(another_way_to_run_replaces_the_pool)
 {
-    (void)state;
     assert_false(same_work(TASK "}}", "tasks: {mail: {run: {exec: ['false']}}}"));
     assert_false(same_work(TASK "}}", TASK ", lease: 7s}}"));
     assert_false(same_work(TASK "}}", "tasks: {mail: {}}"));
 }
 
 /* Whether jobs are claimed ahead is decided when a pool starts. */
-static void a_rule_that_forbids_to_claim_ahead_replaces_the_pool(void **state)
+TEST(a_rule_that_forbids_to_claim_ahead_replaces_the_pool)
 {
-    (void)state;
     assert_false(same_work(TASK "}}", TASK ", limits: {concurrency: 1}}}"));
     assert_false(same_work(TASK "}}", TASK ", retry: {max_attempts: 1}}}"));
     assert_true(
         same_work(TASK ", limits: {concurrency: 1}}}", TASK ", limits: {concurrency: 2}}}"));
-}
-
-CHECK_FILE(serve_work)
-{
-    const struct CMUnitTest tests[] = {
-        T(what_a_pool_does_not_look_at_leaves_it),
-        T(another_way_to_run_replaces_the_pool),
-        T(a_rule_that_forbids_to_claim_ahead_replaces_the_pool),
-    };
-    return cmocka_run_group_tests_name("serve_work", tests, NULL, NULL);
 }

@@ -46,11 +46,12 @@ static const char *render(unsigned width)
     return buf_cstr(&out);
 }
 
+#define FIXTURE_TEST(test) TEST_AROUND(test, setup, teardown)
+
 /* ---- Width ----------------------------------------------------------------------------------- */
 
-static void width_counts_columns_not_bytes(void **state)
+FIXTURE_TEST(width_counts_columns_not_bytes)
 {
-    (void)state;
     assert_int_equal(text_width(STR("")), 0);
     assert_int_equal(text_width(STR("abc")), 3);
     assert_int_equal(text_width(STR("äöü€")), 4);
@@ -60,18 +61,16 @@ static void width_counts_columns_not_bytes(void **state)
     assert_int_equal(text_width(STR("한글")), 4);
 }
 
-static void broken_utf8_counts_one_for_each_broken_character(void **state)
+FIXTURE_TEST(broken_utf8_counts_one_for_each_broken_character)
 {
-    (void)state;
     assert_int_equal(text_width(STR("a\xFF"
                                     "b")),
                      3);
     assert_int_equal(text_width(STR("\xE2\x82")), 1);
 }
 
-static void fit_never_splits_a_character(void **state)
+FIXTURE_TEST(fit_never_splits_a_character)
 {
-    (void)state;
     check_str(text_fit(STR("abc"), 2), "ab");
     check_str(text_fit(STR("日本"), 3), "日");
     check_str(text_fit(STR("日本"), 4), "日本");
@@ -79,33 +78,29 @@ static void fit_never_splits_a_character(void **state)
     check_str(text_fit(STR("abc"), 0), "");
 }
 
-static void cleaned_text_cannot_steer_a_terminal(void **state)
+FIXTURE_TEST(cleaned_text_cannot_steer_a_terminal)
 {
-    (void)state;
     text_add_clean(&out, STR("a\nb\tc\033[31md\x7F\xC2\x9B"
                              "e\xFF€"));
     assert_string_equal(buf_cstr(&out), "a b c?[31md??e?€");
 }
 
-static void wrapping_fills_lines_and_indents(void **state)
+FIXTURE_TEST(wrapping_fills_lines_and_indents)
 {
-    (void)state;
     text_add_wrapped(&out, STR("one two three four"), 4, 4, 12);
     assert_string_equal(buf_cstr(&out), "one two\n    three\n    four");
 }
 
-static void wrapping_keeps_line_breaks_and_leaves_long_words_whole(void **state)
+FIXTURE_TEST(wrapping_keeps_line_breaks_and_leaves_long_words_whole)
 {
-    (void)state;
     text_add_wrapped(&out, STR("a unbreakable b\n\n  as  it  is indeed\nc"), 0, 2, 5);
     assert_string_equal(buf_cstr(&out), "a\n  unbreakable\n  b\n\n    as  it  is indeed\n  c");
 }
 
 /* ---- Tables ---------------------------------------------------------------------------------- */
 
-static void columns_are_aligned_and_numbers_stand_right(void **state)
+FIXTURE_TEST(columns_are_aligned_and_numbers_stand_right)
 {
-    (void)state;
     add_row("1", "thumbnail", "ok");
     add_row("12", "x", "no such file");
     assert_string_equal(render(0), "ATTEMPT  TASK       MESSAGE\n"
@@ -113,15 +108,13 @@ static void columns_are_aligned_and_numbers_stand_right(void **state)
                                    "     12  x          no such file\n");
 }
 
-static void table_without_rows_has_its_heading(void **state)
+FIXTURE_TEST(table_without_rows_has_its_heading)
 {
-    (void)state;
     assert_string_equal(render(0), "ATTEMPT  TASK  MESSAGE\n");
 }
 
-static void wide_characters_keep_columns_straight(void **state)
+FIXTURE_TEST(wide_characters_keep_columns_straight)
 {
-    (void)state;
     add_row("1", "日本", "a");
     add_row("2", "über", "b");
     assert_string_equal(render(0), "ATTEMPT  TASK  MESSAGE\n"
@@ -129,9 +122,8 @@ static void wide_characters_keep_columns_straight(void **state)
                                    "      2  über  b\n");
 }
 
-static void last_column_is_cut_to_the_width(void **state)
+FIXTURE_TEST(last_column_is_cut_to_the_width)
 {
-    (void)state;
     add_row("1", "t", "connection refused");
     assert_string_equal(render(30), "ATTEMPT  TASK  MESSAGE\n"
                                     "      1  t     connection ref…\n");
@@ -142,16 +134,14 @@ static void last_column_is_cut_to_the_width(void **state)
     assert_non_null(strstr(render(31), "      2  t     日本日本日本日…\n"));
 }
 
-static void last_column_keeps_a_least_width(void **state)
+FIXTURE_TEST(last_column_keeps_a_least_width)
 {
-    (void)state;
     add_row("1", "t", "connection refused");
     assert_non_null(strstr(render(5), "      1  t     connect…\n"));
 }
 
-static void pipe_gets_whole_cells(void **state)
+FIXTURE_TEST(pipe_gets_whole_cells)
 {
-    (void)state;
     char text[3000];
     memset(text, 'x', sizeof text - 1);
     text[sizeof text - 1] = '\0';
@@ -159,25 +149,22 @@ static void pipe_gets_whole_cells(void **state)
     assert_non_null(strstr(render(0), text));
 }
 
-static void cell_stays_on_its_line(void **state)
+FIXTURE_TEST(cell_stays_on_its_line)
 {
-    (void)state;
     add_row("1", "a\nb", "\033[2J");
     assert_non_null(strstr(render(0), "      1  a b   ?[2J\n"));
 }
 
-static void unfinished_row_is_filled(void **state)
+FIXTURE_TEST(unfinished_row_is_filled)
 {
-    (void)state;
     table_addf(&table, "%d", 7);
     table_add(&table, NULL);
     assert_string_equal(render(0), "ATTEMPT  TASK  MESSAGE\n"
                                    "      7        \n");
 }
 
-static void colour_does_not_disturb_the_columns(void **state)
+FIXTURE_TEST(colour_does_not_disturb_the_columns)
 {
-    (void)state;
     table_add(&table, "1");
     table_add_styled(&table, STYLE_RED, "dead");
     table_add(&table, "m");
@@ -187,9 +174,8 @@ static void colour_does_not_disturb_the_columns(void **state)
                         "      1  \033[31mdead\033[0m  m\n");
 }
 
-static void output_over_its_limit_is_an_error(void **state)
+FIXTURE_TEST(output_over_its_limit_is_an_error)
 {
-    (void)state;
     struct buf small;
     buf_init(&small, 16);
     add_row("1", "t", "m");
@@ -197,11 +183,8 @@ static void output_over_its_limit_is_an_error(void **state)
     buf_release(&small);
 }
 
-#define TT(function) cmocka_unit_test_setup_teardown(function, setup, teardown)
-
-static void cell_that_there_is_no_memory_for_fails_the_table(void **state)
+FIXTURE_TEST(cell_that_there_is_no_memory_for_fails_the_table)
 {
-    (void)state;
     for (int n = 1; fails_at == 0; n++) {
         buf_release(&out);
         table_release(&table);
@@ -212,28 +195,4 @@ static void cell_that_there_is_no_memory_for_fails_the_table(void **state)
         assert_int_equal(rc, fails_at == 0 ? REDRIVE_E_NOMEM : 0);
     }
     fails_at = 0;
-}
-
-CHECK_FILE(table)
-{
-    const struct CMUnitTest tests[] = {
-        TT(width_counts_columns_not_bytes),
-        TT(broken_utf8_counts_one_for_each_broken_character),
-        TT(fit_never_splits_a_character),
-        TT(cleaned_text_cannot_steer_a_terminal),
-        TT(wrapping_fills_lines_and_indents),
-        TT(wrapping_keeps_line_breaks_and_leaves_long_words_whole),
-        TT(columns_are_aligned_and_numbers_stand_right),
-        TT(table_without_rows_has_its_heading),
-        TT(wide_characters_keep_columns_straight),
-        TT(last_column_is_cut_to_the_width),
-        TT(last_column_keeps_a_least_width),
-        TT(pipe_gets_whole_cells),
-        TT(cell_stays_on_its_line),
-        TT(unfinished_row_is_filled),
-        TT(colour_does_not_disturb_the_columns),
-        TT(output_over_its_limit_is_an_error),
-        TT(cell_that_there_is_no_memory_for_fails_the_table),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

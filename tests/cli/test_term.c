@@ -10,25 +10,22 @@
 
 /* ---- Colour ---------------------------------------------------------------------------------- */
 
-static void colour_is_for_terminals(void **state)
+TEST(colour_is_for_terminals)
 {
-    (void)state;
     assert_true(term_wants_color(COLOR_AUTO, true, NULL, "xterm"));
     assert_false(term_wants_color(COLOR_AUTO, false, NULL, "xterm"));
     assert_false(term_wants_color(COLOR_AUTO, true, NULL, "dumb"));
     assert_false(term_wants_color(COLOR_AUTO, true, NULL, NULL));
 }
 
-static void no_color_counts_unless_it_is_empty(void **state)
+TEST(no_color_counts_unless_it_is_empty)
 {
-    (void)state;
     assert_false(term_wants_color(COLOR_AUTO, true, "1", "xterm"));
     assert_true(term_wants_color(COLOR_AUTO, true, "", "xterm"));
 }
 
-static void option_overrules_the_environment(void **state)
+TEST(option_overrules_the_environment)
 {
-    (void)state;
     assert_true(term_wants_color(COLOR_ALWAYS, false, "1", "dumb"));
     assert_false(term_wants_color(COLOR_NEVER, true, NULL, "xterm"));
 }
@@ -47,9 +44,8 @@ static void check_report(const struct redrive_err *e, const char *text, const ch
     buf_release(&out);
 }
 
-static void report_has_fact_detail_and_hint(void **state)
+TEST(report_has_fact_detail_and_hint)
 {
-    (void)state;
     struct redrive_err e;
     err_set(&e, REDRIVE_E_IO, "cannot open store");
     err_detail(&e, "path \"x\"");
@@ -59,18 +55,16 @@ static void report_has_fact_detail_and_hint(void **state)
                  "\"detail\":\"path \\\"x\\\"\",\"hint\":\"run as the owner\"}}\n");
 }
 
-static void report_without_words_uses_those_of_the_code(void **state)
+TEST(report_without_words_uses_those_of_the_code)
 {
-    (void)state;
     struct redrive_err e = {.code = REDRIVE_E_JOB_FAILED};
     check_report(&e, "redrive: the job failed\n",
                  "{\"error\":{\"code\":\"JOB_FAILED\",\"message\":\"the job failed\","
                  "\"detail\":null,\"hint\":null}}\n");
 }
 
-static void report_makes_control_characters_harmless(void **state)
+TEST(report_makes_control_characters_harmless)
 {
-    (void)state;
     struct redrive_err e;
     err_set(&e, REDRIVE_E_USAGE, "unknown command '%s'", "\033[2Jx\ny");
     check_report(&e, "redrive: unknown command '?[2Jx y'\n",
@@ -78,9 +72,8 @@ static void report_makes_control_characters_harmless(void **state)
                  "'?[2Jx y'\",\"detail\":null,\"hint\":null}}\n");
 }
 
-static void report_in_colour_marks_its_words(void **state)
+TEST(report_in_colour_marks_its_words)
 {
-    (void)state;
     struct redrive_err e;
     struct buf out;
     err_set(&e, REDRIVE_E_USAGE, "m");
@@ -93,9 +86,8 @@ static void report_in_colour_marks_its_words(void **state)
 
 /* ---- Lost output ----------------------------------------------------------------------------- */
 
-static void full_disk_is_noticed_on_closing(void **state)
+TEST(full_disk_is_noticed_on_closing)
 {
-    (void)state;
     struct redrive_err err = {0};
     struct buf text;
     struct term t = {.file = fopen("/dev/full", "w")};
@@ -109,9 +101,8 @@ static void full_disk_is_noticed_on_closing(void **state)
     assert_string_equal(err.detail, "No space left on device");
 }
 
-static void output_lost_before_closing_is_noticed_too(void **state)
+TEST(output_lost_before_closing_is_noticed_too)
 {
-    (void)state;
     struct redrive_err err = {0};
     struct term t = {.file = fopen("/dev/full", "w")};
     assert_non_null(t.file);
@@ -157,9 +148,8 @@ static void screen_release(struct screen *s)
     free(s->bytes);
 }
 
-static void bar_shows_share_count_and_time_left(void **state)
+TEST(bar_shows_share_count_and_time_left)
 {
-    (void)state;
     struct screen s;
     screen_init(&s, 1000);
     now += 2000;
@@ -169,9 +159,8 @@ static void bar_shows_share_count_and_time_left(void **state)
     screen_release(&s);
 }
 
-static void bar_is_redrawn_ten_times_a_second_at_most(void **state)
+TEST(bar_is_redrawn_ten_times_a_second_at_most)
 {
-    (void)state;
     struct screen s;
     size_t redraws = 0;
     screen_init(&s, 1000);
@@ -185,9 +174,8 @@ static void bar_is_redrawn_ten_times_a_second_at_most(void **state)
     screen_release(&s);
 }
 
-static void bar_is_cleared_once_and_may_come_back(void **state)
+TEST(bar_is_cleared_once_and_may_come_back)
 {
-    (void)state;
     struct screen s;
     screen_init(&s, 10);
     progress_clear(&s.progress);
@@ -203,9 +191,8 @@ static void bar_is_cleared_once_and_may_come_back(void **state)
     screen_release(&s);
 }
 
-static void bar_is_drawn_on_terminals_only(void **state)
+TEST(bar_is_drawn_on_terminals_only)
 {
-    (void)state;
     struct screen s;
     screen_init(&s, 10);
     s.term.is_tty = false;
@@ -226,9 +213,8 @@ static void check_bar(uint64_t done, uint64_t total, int64_t elapsed_ms, unsigne
     buf_release(&out);
 }
 
-static void bar_fits_every_width(void **state)
+TEST(bar_fits_every_width)
 {
-    (void)state;
     check_bar(0, 8, 0, 40, "batch  [>                  ]    0 %  0/8");
     check_bar(8, 8, 9000, 40, "batch  [===================]  100 %  8/8");
     check_bar(4, 8, 9000, 30, "batch   50 %  4/8  9s left");
@@ -236,38 +222,13 @@ static void bar_fits_every_width(void **state)
     check_bar(4, 8, 9000, 0, "");
 }
 
-static void work_of_unknown_size_shows_count_and_time(void **state)
+TEST(work_of_unknown_size_shows_count_and_time)
 {
-    (void)state;
     check_bar(1234, 0, 65000, 60, "batch  1234  1m05s");
     check_bar(1, 0, 7260000, 60, "batch  1  2h01m");
 }
 
-static void more_than_everything_is_everything(void **state)
+TEST(more_than_everything_is_everything)
 {
-    (void)state;
     check_bar(9, 8, 1000, 20, "batch  100 %  9/8");
-}
-
-CHECK_FILE(term)
-{
-    const struct CMUnitTest tests[] = {
-        T(colour_is_for_terminals),
-        T(no_color_counts_unless_it_is_empty),
-        T(option_overrules_the_environment),
-        T(report_has_fact_detail_and_hint),
-        T(report_without_words_uses_those_of_the_code),
-        T(report_makes_control_characters_harmless),
-        T(report_in_colour_marks_its_words),
-        T(full_disk_is_noticed_on_closing),
-        T(output_lost_before_closing_is_noticed_too),
-        T(bar_shows_share_count_and_time_left),
-        T(bar_is_redrawn_ten_times_a_second_at_most),
-        T(bar_is_cleared_once_and_may_come_back),
-        T(bar_is_drawn_on_terminals_only),
-        T(bar_fits_every_width),
-        T(work_of_unknown_size_shows_count_and_time),
-        T(more_than_everything_is_everything),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -38,11 +38,10 @@ static const struct unpack THINGS[] = {
     {0},
 };
 
-static void every_type_is_read(void **state)
+TEST(every_type_is_read)
 {
     struct arena arena = {0};
     struct thing t = {0};
-    (void)state;
     assert_int_equal(
         unpack_object(STR("{\"text\":\"a\\u20ac\\n\",\"json\": {\"a\" :[1, 2]} ,\"flag\":true,"
                           "\"whole\":-9007199254740993,\"small\":4294967295,\"large\":7,"
@@ -65,11 +64,10 @@ static void every_type_is_read(void **state)
     arena_release(&arena);
 }
 
-static void what_is_null_missing_or_unknown_changes_nothing(void **state)
+TEST(what_is_null_missing_or_unknown_changes_nothing)
 {
     struct arena arena = {0};
     struct thing t = {.share = -1, .whole = 5};
-    (void)state;
     assert_int_equal(unpack_object(STR("{\"share\":null,\"inside\":null,\"new\":[{\"whole\":1}]}"),
                                    THINGS, &arena, &t, NULL),
                      0);
@@ -79,11 +77,10 @@ static void what_is_null_missing_or_unknown_changes_nothing(void **state)
 }
 
 /* A newer server may have more words: the rest of its answer can be read all the same. */
-static void a_word_that_is_not_known_here_is_unknown(void **state)
+TEST(a_word_that_is_not_known_here_is_unknown)
 {
     struct arena arena = {0};
     struct unpack_list list = {0};
-    (void)state;
     assert_int_equal(
         unpack_list(STR("{\"items\":[{\"state\":\"asleep\",\"whole\":1},{\"state\":\"queued\"}]}"),
                     THINGS, sizeof(struct thing), NULL, &arena, &list, NULL),
@@ -97,7 +94,7 @@ static void a_word_that_is_not_known_here_is_unknown(void **state)
     arena_release(&arena);
 }
 
-static void what_is_no_such_value_is_refused(void **state)
+TEST(what_is_no_such_value_is_refused)
 {
     static const char *const WRONG[] = {
         "",
@@ -117,7 +114,6 @@ static void what_is_no_such_value_is_refused(void **state)
         "{\"text\":\"a\"",
         "{\"text\":\"a\"} x",
     };
-    (void)state;
     for (size_t i = 0; i < sizeof WRONG / sizeof WRONG[0]; i++) {
         struct redrive_err err = {0};
         struct arena arena = {0};
@@ -130,12 +126,11 @@ static void what_is_no_such_value_is_refused(void **state)
     }
 }
 
-static void a_list_grows_over_pages_and_has_a_cursor(void **state)
+TEST(a_list_grows_over_pages_and_has_a_cursor)
 {
     static const struct thing BLANK = {.share = -1};
     struct unpack_list list = {0};
     struct arena arena = {0};
-    (void)state;
     assert_int_equal(unpack_list(STR("{\"items\":[{\"whole\":1},{\"share\":2}],\"next\":\"c1\"}"),
                                  THINGS, sizeof BLANK, &BLANK, &arena, &list, NULL),
                      0);
@@ -152,26 +147,12 @@ static void a_list_grows_over_pages_and_has_a_cursor(void **state)
     arena_release(&arena);
 }
 
-static void a_list_without_items_is_refused(void **state)
+TEST(a_list_without_items_is_refused)
 {
     struct unpack_list list = {0};
     struct arena arena = {0};
-    (void)state;
     assert_int_equal(unpack_list(STR("{\"next\":null}"), THINGS, sizeof(struct thing), NULL, &arena,
                                  &list, NULL),
                      REDRIVE_E_PARSE);
     arena_release(&arena);
-}
-
-CHECK_FILE(unpack)
-{
-    const struct CMUnitTest tests[] = {
-        T(every_type_is_read),
-        T(what_is_null_missing_or_unknown_changes_nothing),
-        T(a_word_that_is_not_known_here_is_unknown),
-        T(what_is_no_such_value_is_refused),
-        T(a_list_grows_over_pages_and_has_a_cursor),
-        T(a_list_without_items_is_refused),
-    };
-    return cmocka_run_group_tests_name("unpack", tests, NULL, NULL);
 }

@@ -12,9 +12,8 @@ static int64_t parse(const char *text)
     return at_ms;
 }
 
-static void every_form_is_read(void **state)
+TEST(every_form_is_read)
 {
-    (void)state;
     assert_int_equal(parse("1970-01-01"), 0);
     assert_int_equal(parse("2026-03-28T12:00"), 1774699200000);
     assert_int_equal(parse("2026-03-28 12:00"), 1774699200000);
@@ -27,9 +26,8 @@ static void every_form_is_read(void **state)
     assert_int_equal(parse("2028-02-29"), 1835395200000);
 }
 
-static void anything_else_is_refused(void **state)
+TEST(anything_else_is_refused)
 {
-    (void)state;
     static const char *const WRONG[] = {
         "",
         "now",
@@ -67,40 +65,25 @@ static void anything_else_is_refused(void **state)
     }
 }
 
-static void what_is_written_is_read_back(void **state)
+TEST(what_is_written_is_read_back)
 {
-    (void)state;
     char text[WHEN_TEXT_MAX];
     assert_string_equal(when_format(tz_utc(), 1774699205000, text), "2026-03-28T12:00:05Z");
     assert_int_equal(parse(text), 1774699205000);
 }
 
-static void spans_are_cut_to_the_second(void **state)
+TEST(spans_are_cut_to_the_second)
 {
-    (void)state;
     char text[WHEN_TEXT_MAX];
     assert_string_equal(when_span(3725999, text), "1h2m5s");
     assert_string_equal(when_span(999, text), "999ms");
     assert_string_equal(when_span(0, text), "0s");
 }
 
-static void a_date_does_not_look_like_a_duration(void **state)
+TEST(a_date_does_not_look_like_a_duration)
 {
-    (void)state;
     assert_true(when_looks_like_date("2026-03-28"));
     assert_false(when_looks_like_date("90m"));
     assert_false(when_looks_like_date("2026s"));
     assert_false(when_looks_like_date(""));
-}
-
-CHECK_FILE(when)
-{
-    const struct CMUnitTest tests[] = {
-        T(every_form_is_read),
-        T(anything_else_is_refused),
-        T(what_is_written_is_read_back),
-        T(spans_are_cut_to_the_second),
-        T(a_date_does_not_look_like_a_duration),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

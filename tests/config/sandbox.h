@@ -159,6 +159,6 @@ static inline const struct config_task *sandbox_task(const struct sandbox *s, co
     return found;
 }
 
-#define IN_SANDBOX(function) cmocka_unit_test_setup_teardown(function, sandbox_enter, sandbox_leave)
+#define SANDBOX_TEST(test) TEST_WITH(test, sandbox_enter, sandbox_leave, struct sandbox *s)
 
 #endif

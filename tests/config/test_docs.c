@@ -51,9 +51,8 @@ static void row_of(const struct table *table, const struct field *field, struct 
     }
 }
 
-static void every_key_is_documented_and_nothing_else(void **state)
+TEST(every_key_is_documented_and_nothing_else)
 {
-    (void)state;
     char *doc = read_source("docs/configuration.md");
     const struct table *table;
     struct buf row;
@@ -78,9 +77,8 @@ static void every_key_is_documented_and_nothing_else(void **state)
     free(doc);
 }
 
-static void every_profile_is_documented(void **state)
+TEST(every_profile_is_documented)
 {
-    (void)state;
     char *doc = read_source("docs/configuration.md");
     size_t n;
     const struct policy_profile *profiles = policy_profiles(&n);
@@ -93,9 +91,8 @@ static void every_profile_is_documented(void **state)
     free(doc);
 }
 
-static void every_file_in_the_manual_loads(void **state)
+SANDBOX_TEST(every_file_in_the_manual_loads)
 {
-    struct sandbox *s = *state;
     char *doc = read_source("docs/configuration.md");
     size_t n = 0;
     for (char *block = doc; (block = strstr(block, "```yaml\n")); n++) {
@@ -112,9 +109,8 @@ static void every_file_in_the_manual_loads(void **state)
     free(doc);
 }
 
-static void the_manual_shows_the_delays_it_promises(void **state)
+SANDBOX_TEST(the_manual_shows_the_delays_it_promises)
 {
-    struct sandbox *s = *state;
     char *doc = read_source("docs/configuration.md");
     char *block = strstr(doc, "```yaml\ndefaults:\n") + strlen("```yaml\n");
     *strstr(block, "```\n") = '\0';
@@ -130,9 +126,8 @@ static void the_manual_shows_the_delays_it_promises(void **state)
     free(doc);
 }
 
-static void the_example_loads_without_a_word(void **state)
+SANDBOX_TEST(the_example_loads_without_a_word)
 {
-    struct sandbox *s = *state;
     char *text = read_source("examples/redrive.yaml");
     const struct config *c = sandbox_good(s, text);
     if (c->n_warnings)
@@ -148,17 +143,10 @@ static void the_example_loads_without_a_word(void **state)
     free(text);
 }
 
-CHECK_FILE(docs)
+TEST_MAIN(argc, argv)
 {
-    const struct CMUnitTest tests[] = {
-        T(every_key_is_documented_and_nothing_else),
-        T(every_profile_is_documented),
-        IN_SANDBOX(every_file_in_the_manual_loads),
-        IN_SANDBOX(the_manual_shows_the_delays_it_promises),
-        IN_SANDBOX(the_example_loads_without_a_word),
-    };
     if (argc != 2)
         return 2;
     source_root = argv[1];
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return check_run(NULL, NULL);
 }

@@ -27,9 +27,8 @@ static void refuses(const char *text, const char *message)
     dotenv_release(&reader);
 }
 
-static void plain_values_end_at_a_comment(void **state)
+TEST(plain_values_end_at_a_comment)
 {
-    (void)state;
     reads("A=b", "A", "b");
     reads("  A_1=b c  \n", "A_1", "b c");
     reads("A=b # c", "A", "b");
@@ -44,25 +43,22 @@ static void plain_values_end_at_a_comment(void **state)
           "A", "b");
 }
 
-static void export_is_allowed(void **state)
+TEST(export_is_allowed)
 {
-    (void)state;
     reads("export A=b", "A", "b");
     reads("export\tA=b", "A", "b");
     reads("exported=1", "exported", "1");
 }
 
-static void nothing_is_expanded(void **state)
+TEST(nothing_is_expanded)
 {
-    (void)state;
     reads("A=$HOME/x", "A", "$HOME/x");
     reads("A=\"${HOME} `id`\"", "A", "${HOME} `id`");
     reads("A='$(id)'", "A", "$(id)");
 }
 
-static void quotes_keep_what_is_inside(void **state)
+TEST(quotes_keep_what_is_inside)
 {
-    (void)state;
     reads("A='b # c'", "A", "b # c");
     reads("A='\\n\"'", "A", "\\n\"");
     reads("A=\" b \"   # comment", "A", " b ");
@@ -70,9 +66,8 @@ static void quotes_keep_what_is_inside(void **state)
     reads("A=''", "A", "");
 }
 
-static void what_is_not_understood_is_refused(void **state)
+TEST(what_is_not_understood_is_refused)
 {
-    (void)state;
     refuses("A", "there is no '=' after the name");
     refuses("A =b", "there is no '=' after the name");
     refuses("=b", "the line does not begin with a name");
@@ -87,9 +82,8 @@ static void what_is_not_understood_is_refused(void **state)
     refuses("A=\xFF", "the line is not UTF-8 text");
 }
 
-static void reading_goes_on_after_a_bad_line(void **state)
+TEST(reading_goes_on_after_a_bad_line)
 {
-    (void)state;
     struct dotenv reader;
     struct dotenv_entry entry;
     dotenv_init(&reader, STR("# one\n\nA=1\nwrong\nB=2"));
@@ -101,17 +95,4 @@ static void reading_goes_on_after_a_bad_line(void **state)
     check_str(entry.name, "B");
     assert_int_equal(dotenv_next(&reader, &entry, NULL), 0);
     dotenv_release(&reader);
-}
-
-CHECK_FILE(dotenv)
-{
-    const struct CMUnitTest tests[] = {
-        T(plain_values_end_at_a_comment),
-        T(export_is_allowed),
-        T(nothing_is_expanded),
-        T(quotes_keep_what_is_inside),
-        T(what_is_not_understood_is_refused),
-        T(reading_goes_on_after_a_bad_line),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -474,9 +474,8 @@ static const struct bad {
      "redrive.yaml:1: alerts[0].webhook: cannot be understood", NULL, NULL},
 };
 
-static void every_mistake_is_explained(void **state)
+SANDBOX_TEST(every_mistake_is_explained)
 {
-    struct sandbox *s = *state;
     for (size_t i = 0; i < sizeof BAD / sizeof BAD[0]; i++) {
         if (sandbox_load_text(s, BAD[i].yaml) != REDRIVE_E_CONFIG)
             fail_msg("was accepted: %s", BAD[i].yaml);
@@ -489,9 +488,8 @@ static void every_mistake_is_explained(void **state)
     }
 }
 
-static void a_refused_file_leaks_no_secret(void **state)
+SANDBOX_TEST(a_refused_file_leaks_no_secret)
 {
-    struct sandbox *s = *state;
     sandbox_load_text(s, "store: postgrse://u:hunter2@h/db\n"
                          "tokens: [{name: a, scopes: [admin], hash: hunter2}]\n"
                          "alerts: [{when: dead_letters > 5, webhook: \"gopher://hunter2\"}]\n");
@@ -503,9 +501,8 @@ static void a_refused_file_leaks_no_secret(void **state)
     }
 }
 
-static void all_mistakes_are_told_from_top_to_bottom(void **state)
+SANDBOX_TEST(all_mistakes_are_told_from_top_to_bottom)
 {
-    struct sandbox *s = *state;
     sandbox_load_text(s, "lgo: {}\n"
                          "tasks: {a: {qeue: b}}\n"
                          "retry: {max_delay: 5}\n"
@@ -517,9 +514,8 @@ static void all_mistakes_are_told_from_top_to_bottom(void **state)
         assert_int_equal(s->report.lines[i], i + 1);
 }
 
-static void the_report_keeps_what_is_nearest_to_the_top(void **state)
+SANDBOX_TEST(the_report_keeps_what_is_nearest_to_the_top)
 {
-    struct sandbox *s = *state;
     char text[4000] = "x0: 1\ntasks:\n", line[64];
     for (int i = 3; i < 33; i++) {
         snprintf(line, sizeof line, "  t%d: {qeue: x}\n", i);
@@ -532,9 +528,8 @@ static void the_report_keeps_what_is_nearest_to_the_top(void **state)
     assert_int_equal(s->report.lines[CONFIG_MAX_ERRORS - 1], 21);
 }
 
-static void text_has_a_limit(void **state)
+SANDBOX_TEST(text_has_a_limit)
 {
-    struct sandbox *s = *state;
     char text[6000] = "paths: {retry_queue: ";
     memset(text + strlen(text), 'x', 5000);
     strcat(text, "}\n");
@@ -544,23 +539,9 @@ static void text_has_a_limit(void **state)
         "at most 4096 bytes");
 }
 
-static void mistakes_in_inherited_rules_are_told_once(void **state)
+SANDBOX_TEST(mistakes_in_inherited_rules_are_told_once)
 {
-    struct sandbox *s = *state;
     sandbox_load_text(s, "defaults:\n  on: {network: {max_dealy: 5s}}\ntasks: {a: , b: , c: }\n");
     assert_int_equal(s->report.n_errors, 1);
     sandbox_error(s, "redrive.yaml:2: unknown key 'max_dealy' in defaults.on.network");
-}
-
-CHECK_FILE(errors)
-{
-    const struct CMUnitTest tests[] = {
-        IN_SANDBOX(every_mistake_is_explained),
-        IN_SANDBOX(a_refused_file_leaks_no_secret),
-        IN_SANDBOX(all_mistakes_are_told_from_top_to_bottom),
-        IN_SANDBOX(the_report_keeps_what_is_nearest_to_the_top),
-        IN_SANDBOX(text_has_a_limit),
-        IN_SANDBOX(mistakes_in_inherited_rules_are_told_once),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -8,9 +8,8 @@ static const struct config_task *task(const struct sandbox *s, const char *name)
     return found;
 }
 
-static void an_arm_changes_the_policy_of_its_task(void **state)
+SANDBOX_TEST(an_arm_changes_the_policy_of_its_task)
 {
-    struct sandbox *s = *state;
     const struct config *c = sandbox_good(
         s, "experiments:\n"
            "  patience:\n"
@@ -63,12 +62,4 @@ static void an_arm_changes_the_policy_of_its_task(void **state)
     assert_int_equal(policy_parse_kept(STR("{\"initial_delay\":\"9s\"}"), &other, &box, NULL), 0);
     assert_int_equal(box->policy.max_retries, 77);
     config_part_free(box);
-}
-
-CHECK_FILE(experiments)
-{
-    const struct CMUnitTest tests[] = {
-        IN_SANDBOX(an_arm_changes_the_policy_of_its_task),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -76,9 +76,8 @@ static bool is_half(const struct sample *sample)
     return strncmp(sample->key, "listen.tls.", 11) == 0;
 }
 
-static void every_key_has_a_sample(void **state)
+TEST(every_key_has_a_sample)
 {
-    (void)state;
     size_t n = 0;
     for (const struct key *key; (key = key_at(n)); n++) {
         bool found = false;
@@ -100,9 +99,8 @@ static void check_sample(struct sandbox *s, const struct sample *sample, const c
                  sandbox_dumped(s, sample->dumped_at));
 }
 
-static void every_key_can_be_given_in_a_file(void **state)
+SANDBOX_TEST(every_key_can_be_given_in_a_file)
 {
-    struct sandbox *s = *state;
     for (size_t i = 0; i < N_SAMPLES; i++) {
         if (is_half(&SAMPLES[i]))
             continue;
@@ -128,9 +126,8 @@ static void every_key_can_be_given_in_a_file(void **state)
     }
 }
 
-static void every_key_can_be_given_as_a_variable(void **state)
+SANDBOX_TEST(every_key_can_be_given_as_a_variable)
 {
-    struct sandbox *s = *state;
     for (size_t i = 0; i < N_SAMPLES; i++) {
         if (is_half(&SAMPLES[i]))
             continue;
@@ -144,9 +141,8 @@ static void every_key_can_be_given_as_a_variable(void **state)
     }
 }
 
-static void every_key_can_be_given_in_dotenv(void **state)
+SANDBOX_TEST(every_key_can_be_given_in_dotenv)
 {
-    struct sandbox *s = *state;
     for (size_t i = 0; i < N_SAMPLES; i++) {
         if (is_half(&SAMPLES[i]))
             continue;
@@ -158,9 +154,8 @@ static void every_key_can_be_given_in_dotenv(void **state)
     }
 }
 
-static void every_key_can_be_given_as_a_flag(void **state)
+SANDBOX_TEST(every_key_can_be_given_as_a_flag)
 {
-    struct sandbox *s = *state;
     for (size_t i = 0; i < N_SAMPLES; i++) {
         if (is_half(&SAMPLES[i]))
             continue;
@@ -176,9 +171,8 @@ static void every_key_can_be_given_as_a_flag(void **state)
     }
 }
 
-static void no_two_keys_share_a_name(void **state)
+TEST(no_two_keys_share_a_name)
 {
-    (void)state;
     for (size_t i = 0; key_at(i); i++) {
         for (size_t j = i + 1; key_at(j); j++) {
             assert_string_not_equal(key_at(i)->variable, key_at(j)->variable);
@@ -187,9 +181,8 @@ static void no_two_keys_share_a_name(void **state)
     }
 }
 
-static void flags_are_listed_with_what_help_needs(void **state)
+TEST(flags_are_listed_with_what_help_needs)
 {
-    (void)state;
     struct config_flag flag;
     size_t n = 0;
     bool found = false;
@@ -218,9 +211,8 @@ static void flags_are_listed_with_what_help_needs(void **state)
     assert_null(key_find(STR("nothing")));
 }
 
-static void a_misspelt_flag_is_an_error_that_names_the_nearest(void **state)
+SANDBOX_TEST(a_misspelt_flag_is_an_error_that_names_the_nearest)
 {
-    struct sandbox *s = *state;
     struct config_setting flag = {"retry-max-dealy", "5s"};
     s->flags = &flag;
     s->n_flags = 1;
@@ -229,9 +221,8 @@ static void a_misspelt_flag_is_an_error_that_names_the_nearest(void **state)
                         "did you mean '--retry-max-delay'?");
 }
 
-static void a_misspelt_variable_is_a_warning(void **state)
+SANDBOX_TEST(a_misspelt_variable_is_a_warning)
 {
-    struct sandbox *s = *state;
     const char *variables[] = {"REDRIVE_RETRY_MAX_DEALY=5s",
                                "REDRIVE_JOB_ID=17",
                                "REDRIVE_ATTEMPT=2",
@@ -252,9 +243,8 @@ static void a_misspelt_variable_is_a_warning(void **state)
         "did you mean 'REDRIVE_RETRY_MAX_DELAY'?");
 }
 
-static void warnings_are_bounded(void **state)
+SANDBOX_TEST(warnings_are_bounded)
 {
-    struct sandbox *s = *state;
     char names[40][24];
     const char *variables[41];
     for (int i = 0; i < 40; i++) {
@@ -265,21 +255,4 @@ static void warnings_are_bounded(void **state)
     s->environ = variables;
     assert_int_equal(sandbox_load(s), 0);
     assert_int_equal(s->config->n_warnings, CONFIG_MAX_WARNINGS);
-}
-
-CHECK_FILE(keys)
-{
-    const struct CMUnitTest tests[] = {
-        T(every_key_has_a_sample),
-        IN_SANDBOX(every_key_can_be_given_in_a_file),
-        IN_SANDBOX(every_key_can_be_given_as_a_variable),
-        IN_SANDBOX(every_key_can_be_given_in_dotenv),
-        IN_SANDBOX(every_key_can_be_given_as_a_flag),
-        T(no_two_keys_share_a_name),
-        T(flags_are_listed_with_what_help_needs),
-        IN_SANDBOX(a_misspelt_flag_is_an_error_that_names_the_nearest),
-        IN_SANDBOX(a_misspelt_variable_is_a_warning),
-        IN_SANDBOX(warnings_are_bounded),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

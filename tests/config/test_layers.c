@@ -9,9 +9,8 @@
         (s)->n_flags = sizeof flags_ / sizeof flags_[0];             \
     } while (0)
 
-static void the_louder_source_wins(void **state)
+SANDBOX_TEST(the_louder_source_wins)
 {
-    struct sandbox *s = *state;
     static const char *const EXPECTED[16] = {
         "1m",  "11s", "12s", "12s", "13s", "13s", "13s", "13s",
         "14s", "14s", "14s", "14s", "14s", "14s", "14s", "14s",
@@ -30,9 +29,8 @@ static void the_louder_source_wins(void **state)
     }
 }
 
-static void settings_reach_tasks_that_say_nothing(void **state)
+SANDBOX_TEST(settings_reach_tasks_that_say_nothing)
 {
-    struct sandbox *s = *state;
     FLAGS(s, {"retry-max-delay", "9s"}, {"breaker-failure-threshold", "2"});
     sandbox_good(s, "tasks:\n  a:\n  b: {retry: {max_delay: 20s}, breaker: {min_calls: 3}}\n");
     check_dumped(s, "tasks.a.retry.max_delay", "9s");
@@ -42,9 +40,8 @@ static void settings_reach_tasks_that_say_nothing(void **state)
     assert_int_equal(config_task(s->config, STR("other"))->breaker.config.failure_threshold, 2);
 }
 
-static void errors_name_where_a_setting_comes_from(void **state)
+SANDBOX_TEST(errors_name_where_a_setting_comes_from)
 {
-    struct sandbox *s = *state;
     sandbox_write(".env", "# comment\n\nexport REDRIVE_BREAKER_WINDOW=5\n");
     s->environ = ENVIRON("REDRIVE_RETRY_MAX_DELAY=5");
     FLAGS(s, {"retry-initial-delay", "soon"});
@@ -58,17 +55,15 @@ static void errors_name_where_a_setting_comes_from(void **state)
     assert_string_equal(s->report.errors[3].message, "redrive.yaml:1: unknown key 'lgo'");
 }
 
-static void a_flag_given_twice_counts_as_the_last(void **state)
+SANDBOX_TEST(a_flag_given_twice_counts_as_the_last)
 {
-    struct sandbox *s = *state;
     FLAGS(s, {"store", "memory:"}, {"store", "sqlite:a.db"});
     assert_int_equal(sandbox_load(s), 0);
     assert_string_equal(s->config->store, "sqlite:a.db");
 }
 
-static void a_louder_alternative_takes_the_other_away(void **state)
+SANDBOX_TEST(a_louder_alternative_takes_the_other_away)
 {
-    struct sandbox *s = *state;
     FLAGS(s, {"retry-max-attempts", "3"});
     sandbox_good(s, "retry: {max_retries: 9}\n");
     check_dumped(s, "defaults.retry.max_retries", "2");
@@ -83,18 +78,16 @@ static void a_louder_alternative_takes_the_other_away(void **state)
     check_dumped(s, "defaults.retry.jitter", "auto");
 }
 
-static void two_alternatives_said_equally_loud_are_refused(void **state)
+SANDBOX_TEST(two_alternatives_said_equally_loud_are_refused)
 {
-    struct sandbox *s = *state;
     FLAGS(s, {"retry-max-attempts", "3"}, {"retry-max-retries", "3"});
     assert_int_equal(sandbox_load(s), REDRIVE_E_CONFIG);
     sandbox_error(s, "--retry-max-attempts: both 'max_attempts' and 'max_retries' are given in "
                      "defaults.retry");
 }
 
-static void a_profile_said_louder_beats_the_keys_of_the_file(void **state)
+SANDBOX_TEST(a_profile_said_louder_beats_the_keys_of_the_file)
 {
-    struct sandbox *s = *state;
     FLAGS(s, {"retry-profile", "thumbnail"}, {"retry-min-delay", "2s"});
     sandbox_good(s, "retry: {strategy: linear, initial_delay: 9s, max_attempts: 9, jitter: full, "
                     "enable_dlq: false}\n");
@@ -113,18 +106,16 @@ static void a_profile_said_louder_beats_the_keys_of_the_file(void **state)
     check_dumped(s, "defaults.retry.jitter", "none");
 }
 
-static void an_empty_variable_counts_as_not_set(void **state)
+SANDBOX_TEST(an_empty_variable_counts_as_not_set)
 {
-    struct sandbox *s = *state;
     s->environ = ENVIRON("REDRIVE_STORE=", "DATABASE_URL=");
     sandbox_write(".env", "REDRIVE_LOG_LEVEL=\n");
     sandbox_good(s, "store: memory\n");
     assert_string_equal(s->config->store, "memory:");
 }
 
-static void a_value_that_is_not_text_is_refused(void **state)
+SANDBOX_TEST(a_value_that_is_not_text_is_refused)
 {
-    struct sandbox *s = *state;
     s->environ = ENVIRON("REDRIVE_STORE=sqlite:\xFF");
     assert_int_equal(sandbox_load(s), REDRIVE_E_CONFIG);
     sandbox_error(s, "REDRIVE_STORE: the value is not UTF-8 text");
@@ -132,9 +123,8 @@ static void a_value_that_is_not_text_is_refused(void **state)
 
 /* ---- .env ------------------------------------------------------------------------------------ */
 
-static void dotenv_stands_beside_the_file(void **state)
+SANDBOX_TEST(dotenv_stands_beside_the_file)
 {
-    struct sandbox *s = *state;
     assert_int_equal(mkdir("etc", 0700), 0);
     sandbox_write("etc/redrive.yaml", "store: memory\n");
     sandbox_write("etc/.env", "REDRIVE_LOG_LEVEL=loud\n");
@@ -151,9 +141,8 @@ static void dotenv_stands_beside_the_file(void **state)
     assert_int_equal(s->config->log.level, LOG_LEVEL_OFF);
 }
 
-static void every_bad_line_of_dotenv_is_told(void **state)
+SANDBOX_TEST(every_bad_line_of_dotenv_is_told)
 {
-    struct sandbox *s = *state;
     sandbox_write(".env", "A=1\nwrong\nREDRIVE_STORE='memory:\nREDRIVE_LOG_LEVEL=info\n"
                           "REDRIVE_LOG_LEVEL=debug\n");
     assert_int_equal(sandbox_load(s), REDRIVE_E_CONFIG);
@@ -164,17 +153,15 @@ static void every_bad_line_of_dotenv_is_told(void **state)
                         "first at .env:4: REDRIVE_LOG_LEVEL");
 }
 
-static void a_dotenv_directory_is_somebody_elses(void **state)
+SANDBOX_TEST(a_dotenv_directory_is_somebody_elses)
 {
-    struct sandbox *s = *state;
     assert_int_equal(mkdir(".env", 0700), 0);
     assert_int_equal(sandbox_load(s), 0);
     sandbox_warning(s, ".env: is not a file");
 }
 
-static void a_dotenv_that_is_too_big_is_refused(void **state)
+SANDBOX_TEST(a_dotenv_that_is_too_big_is_refused)
 {
-    struct sandbox *s = *state;
     FILE *file = fopen(".env", "w");
     for (int i = 0; i < 300 * 1024; i++)
         fputc('#', file);
@@ -185,9 +172,8 @@ static void a_dotenv_that_is_too_big_is_refused(void **state)
 
 /* ---- The file -------------------------------------------------------------------------------- */
 
-static void no_file_means_the_defaults(void **state)
+SANDBOX_TEST(no_file_means_the_defaults)
 {
-    struct sandbox *s = *state;
     assert_int_equal(sandbox_load(s), 0);
     assert_null(s->config->path);
     assert_string_equal(s->config->store, "sqlite:redrive.db");
@@ -195,9 +181,8 @@ static void no_file_means_the_defaults(void **state)
     assert_string_equal(s->config->path, "redrive.yaml");
 }
 
-static void a_file_that_was_asked_for_must_be_there(void **state)
+SANDBOX_TEST(a_file_that_was_asked_for_must_be_there)
 {
-    struct sandbox *s = *state;
     struct config_sources sources = {.path = "x.yaml", .path_required = true};
     assert_int_equal(config_load(&sources, &s->config, &s->report), REDRIVE_E_NOT_FOUND);
     sandbox_error(s, "x.yaml: cannot read file: not found");
@@ -212,9 +197,8 @@ static void a_file_that_was_asked_for_must_be_there(void **state)
     sandbox_error(s, "y.yaml: cannot read file: not found");
 }
 
-static void a_broken_file_is_told_with_its_line(void **state)
+SANDBOX_TEST(a_broken_file_is_told_with_its_line)
 {
-    struct sandbox *s = *state;
     assert_int_equal(sandbox_load_text(s, "a: 1\na: 2\n"), REDRIVE_E_CONFIG);
     sandbox_error(s, "redrive.yaml:2: key 'a' is given twice");
     assert_int_equal(sandbox_load_text(s, "- a\n"), REDRIVE_E_CONFIG);
@@ -225,9 +209,8 @@ static void a_broken_file_is_told_with_its_line(void **state)
 
 /* ---- Short forms ----------------------------------------------------------------------------- */
 
-static void retry_and_breaker_may_stand_at_the_top(void **state)
+SANDBOX_TEST(retry_and_breaker_may_stand_at_the_top)
 {
-    struct sandbox *s = *state;
     sandbox_good(s, "retry: {max_delay: 7s}\nbreaker: {window: 8s}\n"
                     "defaults: {retry: {min_delay: 2s}, breaker: }\n");
     check_dumped(s, "defaults.retry.max_delay", "7s");
@@ -240,9 +223,8 @@ static void retry_and_breaker_may_stand_at_the_top(void **state)
     check_dumped(s, "defaults.retry.min_delay", "2s");
 }
 
-static void the_same_key_in_both_forms_is_refused(void **state)
+SANDBOX_TEST(the_same_key_in_both_forms_is_refused)
 {
-    struct sandbox *s = *state;
     sandbox_load_text(s, "defaults:\n  retry: {max_delay: 7s}\nretry:\n  max_delay: 8s\n");
     assert_int_equal(s->report.n_errors, 1);
     assert_string_equal(sandbox_error(s, "redrive.yaml:4: 'retry.max_delay' is also given as "
@@ -253,9 +235,8 @@ static void the_same_key_in_both_forms_is_refused(void **state)
     sandbox_error(s, "redrive.yaml:2: both 'max_attempts' and 'max_retries' are given in retry");
 }
 
-static void a_short_form_keeps_its_own_name_in_messages(void **state)
+SANDBOX_TEST(a_short_form_keeps_its_own_name_in_messages)
 {
-    struct sandbox *s = *state;
     sandbox_load_text(s, "retry: {max_delay: 7, foo: 1}\n");
     sandbox_error(s, "redrive.yaml:1: retry.max_delay: '7' has no unit");
     sandbox_error(s, "redrive.yaml:1: unknown key 'foo' in retry");
@@ -270,9 +251,8 @@ static void a_short_form_keeps_its_own_name_in_messages(void **state)
     sandbox_error(s, "redrive.yaml:2: unknown key 'bar' in defaults.retry");
 }
 
-static void settings_do_not_hide_a_section_of_the_wrong_kind(void **state)
+SANDBOX_TEST(settings_do_not_hide_a_section_of_the_wrong_kind)
 {
-    struct sandbox *s = *state;
     FLAGS(s, {"retry-max-delay", "5s"}, {"log-level", "debug"});
     sandbox_load_text(s, "log: loud\n");
     sandbox_error(s, "redrive.yaml:1: log: found a plain value");
@@ -280,9 +260,8 @@ static void settings_do_not_hide_a_section_of_the_wrong_kind(void **state)
 
 /* ---- Variables of other programs ------------------------------------------------------------- */
 
-static void numbers_of_other_programs_mean_what_the_keys_mean(void **state)
+SANDBOX_TEST(numbers_of_other_programs_mean_what_the_keys_mean)
 {
-    struct sandbox *s = *state;
     s->environ = ENVIRON("MAX_RETRIES=5");
     assert_int_equal(sandbox_load(s), 0);
     check_dumped(s, "defaults.retry.max_retries", "5");
@@ -305,9 +284,8 @@ static void numbers_of_other_programs_mean_what_the_keys_mean(void **state)
     check_dumped(s, "defaults.retry.max_retries", "0");
 }
 
-static void delays_of_other_programs_are_seconds(void **state)
+SANDBOX_TEST(delays_of_other_programs_are_seconds)
 {
-    struct sandbox *s = *state;
     s->environ = ENVIRON("RETRY_BASE_DELAY=2.0", "RETRY_MAX_DELAY=300.0", "MAX_RETRIES=5");
     assert_int_equal(sandbox_load(s), 0);
     check_dumped(s, "defaults.retry.strategy", "exponential");
@@ -334,9 +312,8 @@ static void delays_of_other_programs_are_seconds(void **state)
     check_dumped(s, "defaults.retry.initial_delay", "500ms");
 }
 
-static void any_key_of_ours_beats_other_programs(void **state)
+SANDBOX_TEST(any_key_of_ours_beats_other_programs)
 {
-    struct sandbox *s = *state;
     s->environ = ENVIRON("MAX_RETRIES=5", "RETRY_BASE_DELAY=2", "REDRIVE_RETRY_STRATEGY=linear",
                          "DATABASE_URL=postgres://h/db");
     sandbox_good(s, "retry: {max_retries: 9}\nstore: memory\n");
@@ -359,9 +336,8 @@ static void any_key_of_ours_beats_other_programs(void **state)
     check_dumped(s, "tasks.b.retry.max_retries", "5");
 }
 
-static void variables_of_jobs_and_of_kubernetes_are_no_settings(void **state)
+SANDBOX_TEST(variables_of_jobs_and_of_kubernetes_are_no_settings)
 {
-    struct sandbox *s = *state;
     s->environ =
         ENVIRON("REDRIVE_JOB_ID=7", "REDRIVE_PARENTS=[]", "REDRIVE_SERVICE_HOST=10.0.0.1",
                 "REDRIVE_SERVICE_PORT=7070", "REDRIVE_SERVICE_PORT_HTTP=7070",
@@ -381,9 +357,8 @@ static void variables_of_jobs_and_of_kubernetes_are_no_settings(void **state)
     }
 }
 
-static void other_programs_may_speak_in_dotenv(void **state)
+SANDBOX_TEST(other_programs_may_speak_in_dotenv)
 {
-    struct sandbox *s = *state;
     sandbox_write(".env", "MAX_RETRY_ATTEMPTS=3\nRETRY_DELAY_SECONDS=5\n");
     assert_int_equal(sandbox_load(s), 0);
     check_dumped(s, "defaults.retry.max_retries", "2");
@@ -393,9 +368,8 @@ static void other_programs_may_speak_in_dotenv(void **state)
     check_dumped(s, "defaults.retry.strategy", "fixed");
 }
 
-static void what_makes_no_sense_of_other_programs_is_ignored(void **state)
+SANDBOX_TEST(what_makes_no_sense_of_other_programs_is_ignored)
 {
-    struct sandbox *s = *state;
     s->environ = ENVIRON("MAX_RETRIES=many", "RETRY_BASE_DELAY=-1", "RETRY_DELAY_SECONDS=soon",
                          "RETRY_MAX_DELAY=1e99", "DATABASE_URL=mysql://u:secret@h/db");
     assert_int_equal(sandbox_load(s), 0);
@@ -407,9 +381,8 @@ static void what_makes_no_sense_of_other_programs_is_ignored(void **state)
     check_dumped(s, "defaults.retry.max_retries", "5");
 }
 
-static void urls_of_other_programs_name_the_store(void **state)
+SANDBOX_TEST(urls_of_other_programs_name_the_store)
 {
-    struct sandbox *s = *state;
     s->environ = ENVIRON("DATABASE_URL=postgresql+asyncpg://u:p@h/db");
     assert_int_equal(sandbox_load(s), 0);
     assert_string_equal(s->config->store, "postgresql://u:p@h/db");
@@ -431,9 +404,8 @@ static void urls_of_other_programs_name_the_store(void **state)
         assert_int_equal((s)->config->store_is_borrowed, (is_borrowed)); \
     } while (0)
 
-static void origin_of_the_store_is_known(void **state)
+SANDBOX_TEST(origin_of_the_store_is_known)
 {
-    struct sandbox *s = *state;
     assert_int_equal(sandbox_load(s), 0);
     check_origin(s, "default", false);
     s->environ = ENVIRON("DATABASE_URL=postgres://h/db");
@@ -458,9 +430,8 @@ static void origin_of_the_store_is_known(void **state)
     check_origin(s, ".env:2: REDIS_URL", true);
 }
 
-static void origins_name_settings_of_variables_and_flags(void **state)
+SANDBOX_TEST(origins_name_settings_of_variables_and_flags)
 {
-    struct sandbox *s = *state;
     s->environ = ENVIRON("MAX_RETRIES=5", "REDRIVE_LOG_LEVEL=debug");
     FLAGS(s, {"retry-max-delay", "5s"});
     sandbox_good(s, "retry: {initial_delay: 2s}\n");
@@ -476,9 +447,8 @@ static void origins_name_settings_of_variables_and_flags(void **state)
     assert_true(config->origins[2].is_borrowed);
 }
 
-static void borrowed_store_that_is_missing_is_told_with_its_variable(void **state)
+SANDBOX_TEST(borrowed_store_that_is_missing_is_told_with_its_variable)
 {
-    struct sandbox *s = *state;
     struct redrive_err err = {.code = REDRIVE_E_NOT_FOUND, .message = "no file"};
     s->environ = ENVIRON("DATABASE_URL=postgres://u:secret@h/db");
     assert_int_equal(sandbox_load(s), 0);
@@ -493,51 +463,12 @@ static void borrowed_store_that_is_missing_is_told_with_its_variable(void **stat
     assert_non_null(strstr(err.hint, "`store:`"));
 }
 
-static void directory_of_a_record_pipeline_holds_the_store(void **state)
+SANDBOX_TEST(directory_of_a_record_pipeline_holds_the_store)
 {
-    struct sandbox *s = *state;
     s->environ = ENVIRON("DATABASE_URL=postgres://h/db", "REDRIVE_PATHS_RETRY_QUEUE=/data/queue");
     assert_int_equal(sandbox_load(s), 0);
     assert_string_equal(s->config->store, "sqlite:/data/queue/redrive.db");
     s->environ = ENVIRON("REDRIVE_PATHS_RETRY_QUEUE=/data/queue", "REDRIVE_STORE=sqlite:x.db");
     assert_int_equal(sandbox_load(s), 0);
     assert_string_equal(s->config->store, "sqlite:x.db");
-}
-
-CHECK_FILE(layers)
-{
-    const struct CMUnitTest tests[] = {
-        IN_SANDBOX(the_louder_source_wins),
-        IN_SANDBOX(settings_reach_tasks_that_say_nothing),
-        IN_SANDBOX(errors_name_where_a_setting_comes_from),
-        IN_SANDBOX(a_flag_given_twice_counts_as_the_last),
-        IN_SANDBOX(a_louder_alternative_takes_the_other_away),
-        IN_SANDBOX(two_alternatives_said_equally_loud_are_refused),
-        IN_SANDBOX(a_profile_said_louder_beats_the_keys_of_the_file),
-        IN_SANDBOX(an_empty_variable_counts_as_not_set),
-        IN_SANDBOX(a_value_that_is_not_text_is_refused),
-        IN_SANDBOX(dotenv_stands_beside_the_file),
-        IN_SANDBOX(every_bad_line_of_dotenv_is_told),
-        IN_SANDBOX(a_dotenv_directory_is_somebody_elses),
-        IN_SANDBOX(a_dotenv_that_is_too_big_is_refused),
-        IN_SANDBOX(no_file_means_the_defaults),
-        IN_SANDBOX(a_file_that_was_asked_for_must_be_there),
-        IN_SANDBOX(a_broken_file_is_told_with_its_line),
-        IN_SANDBOX(retry_and_breaker_may_stand_at_the_top),
-        IN_SANDBOX(the_same_key_in_both_forms_is_refused),
-        IN_SANDBOX(a_short_form_keeps_its_own_name_in_messages),
-        IN_SANDBOX(settings_do_not_hide_a_section_of_the_wrong_kind),
-        IN_SANDBOX(numbers_of_other_programs_mean_what_the_keys_mean),
-        IN_SANDBOX(delays_of_other_programs_are_seconds),
-        IN_SANDBOX(any_key_of_ours_beats_other_programs),
-        IN_SANDBOX(variables_of_jobs_and_of_kubernetes_are_no_settings),
-        IN_SANDBOX(other_programs_may_speak_in_dotenv),
-        IN_SANDBOX(what_makes_no_sense_of_other_programs_is_ignored),
-        IN_SANDBOX(urls_of_other_programs_name_the_store),
-        IN_SANDBOX(origin_of_the_store_is_known),
-        IN_SANDBOX(origins_name_settings_of_variables_and_flags),
-        IN_SANDBOX(borrowed_store_that_is_missing_is_told_with_its_variable),
-        IN_SANDBOX(directory_of_a_record_pipeline_holds_the_store),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

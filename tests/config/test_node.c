@@ -44,11 +44,12 @@ static int refused(const char *text, const char *message)
     return rc;
 }
 
+#define FIXTURE_TEST(test) TEST_AROUND(test, fresh, drop)
+
 /* ---- YAML ------------------------------------------------------------------------------------ */
 
-static void yaml_becomes_a_tree_with_lines(void **state)
+FIXTURE_TEST(yaml_becomes_a_tree_with_lines)
 {
-    (void)state;
     struct node *root = yaml("a: 1\nb:\n  - x\n  - \"y\"\nc: {d: e}\n");
     assert_int_equal(root->type, NODE_MAP);
     assert_int_equal(root->n_children, 3);
@@ -71,9 +72,8 @@ static void yaml_becomes_a_tree_with_lines(void **state)
     assert_null(node_find(NULL, STR("x")));
 }
 
-static void nothing_at_all_is_an_empty_map(void **state)
+FIXTURE_TEST(nothing_at_all_is_an_empty_map)
 {
-    (void)state;
     static const char *const TEXTS[] = {"", "# only a comment\n", "---\n", "null\n",
                                         "\xEF\xBB\xBF"};
     for (size_t i = 0; i < sizeof TEXTS / sizeof TEXTS[0]; i++) {
@@ -83,9 +83,8 @@ static void nothing_at_all_is_an_empty_map(void **state)
     }
 }
 
-static void null_and_truth_are_words_without_quotes(void **state)
+FIXTURE_TEST(null_and_truth_are_words_without_quotes)
 {
-    (void)state;
     struct node *root = yaml("[~, null, '', true, False, 'true', yes, \"~\", TRUE]");
     static const struct {
         bool null;
@@ -98,9 +97,8 @@ static void null_and_truth_are_words_without_quotes(void **state)
     }
 }
 
-static void aliases_anchors_and_tags_are_refused(void **state)
+FIXTURE_TEST(aliases_anchors_and_tags_are_refused)
 {
-    (void)state;
     refused("a: &x 1\nb: *x\n", "f.yaml:1: anchors and aliases are not supported");
     refused("a: 1\nb: *x\n", "f.yaml:2: anchors and aliases are not supported");
     refused("a: &x [1]", "f.yaml:1: anchors and aliases are not supported");
@@ -111,16 +109,14 @@ static void aliases_anchors_and_tags_are_refused(void **state)
     refused("a: !!seq [1]", "f.yaml:1: tags such as !!str are not supported");
 }
 
-static void a_billion_laughs_are_not_laughed(void **state)
+FIXTURE_TEST(a_billion_laughs_are_not_laughed)
 {
-    (void)state;
     refused("a: &a [x, x]\nb: &b [*a, *a]\nc: &c [*b, *b]\n",
             "f.yaml:1: anchors and aliases are not supported");
 }
 
-static void a_key_that_is_given_twice_is_refused(void **state)
+FIXTURE_TEST(a_key_that_is_given_twice_is_refused)
 {
-    (void)state;
     refused("a: 1\nb: 2\na: 3\n", "f.yaml:3: key 'a' is given twice");
     assert_string_equal(err.detail, "first on line 1");
     refused("x: {a: 1,\n a: 2}\n", "f.yaml:2: key 'a' is given twice");
@@ -128,23 +124,20 @@ static void a_key_that_is_given_twice_is_refused(void **state)
     yaml("ab: 1\na: 2\nabc: 3\n");
 }
 
-static void a_second_document_is_refused(void **state)
+FIXTURE_TEST(a_second_document_is_refused)
 {
-    (void)state;
     refused("a: 1\n---\nb: 2\n", "f.yaml:2: a second document begins");
     yaml("---\na: 1\n...\n");
 }
 
-static void keys_must_be_text(void **state)
+FIXTURE_TEST(keys_must_be_text)
 {
-    (void)state;
     refused("? [a]\n: b\n", "f.yaml:1: a key must be text, not a list or a map");
     refused("{{a: b}: c}", "f.yaml:1: a key must be text, not a list or a map");
 }
 
-static void nesting_has_a_limit(void **state)
+FIXTURE_TEST(nesting_has_a_limit)
 {
-    (void)state;
     char text[NODE_MAX_DEPTH * 2 + 8] = "";
     for (int i = 0; i < NODE_MAX_DEPTH; i++)
         strcat(text, "[");
@@ -155,9 +148,8 @@ static void nesting_has_a_limit(void **state)
     assert_int_equal(refused(text, "f.yaml:1: nested too deeply"), REDRIVE_E_TOO_DEEP);
 }
 
-static void the_number_of_values_has_a_limit(void **state)
+FIXTURE_TEST(the_number_of_values_has_a_limit)
 {
-    (void)state;
     char *text = malloc(3 * NODE_MAX_COUNT + 8);
     char *p = text;
     *p++ = '[';
@@ -170,9 +162,8 @@ static void the_number_of_values_has_a_limit(void **state)
     free(text);
 }
 
-static void the_size_has_a_limit(void **state)
+FIXTURE_TEST(the_size_has_a_limit)
 {
-    (void)state;
     char *text = malloc(NODE_MAX_BYTES + 2);
     memset(text, '#', NODE_MAX_BYTES + 1);
     text[NODE_MAX_BYTES + 1] = '\0';
@@ -182,9 +173,8 @@ static void the_size_has_a_limit(void **state)
     free(text);
 }
 
-static void text_that_is_not_utf8_is_refused_with_its_line(void **state)
+FIXTURE_TEST(text_that_is_not_utf8_is_refused_with_its_line)
 {
-    (void)state;
     refused("a: 1\nb: \xFF\n", "f.yaml:2: not UTF-8");
     /* Which also is what UTF-16 looks like. */
     refused("\xFF\xFE\x61", "f.yaml:1: not UTF-8");
@@ -192,9 +182,8 @@ static void text_that_is_not_utf8_is_refused_with_its_line(void **state)
     refused("a: \x01\n", "f.yaml:1: not valid YAML");
 }
 
-static void broken_syntax_is_explained(void **state)
+FIXTURE_TEST(broken_syntax_is_explained)
 {
-    (void)state;
     refused("a:\n\t- x\n", "f.yaml:2: not valid YAML");
     assert_string_equal(err.hint,
                         "indent with spaces, not tabs; quote text that begins with @, ` or %");
@@ -208,9 +197,8 @@ static void broken_syntax_is_explained(void **state)
 
 /* ---- JSON ------------------------------------------------------------------------------------ */
 
-static void json_becomes_the_same_tree(void **state)
+FIXTURE_TEST(json_becomes_the_same_tree)
 {
-    (void)state;
     struct node *root = NULL;
     assert_int_equal(
         node_from_json(&arena, STR("{\"a\": [1, \"\\u0041\", null, true], \"b\": {\"c\": 2.5}}"),
@@ -226,9 +214,8 @@ static void json_becomes_the_same_tree(void **state)
     assert_int_equal(root->line, 0);
 }
 
-static void json_is_held_to_the_same_limits(void **state)
+FIXTURE_TEST(json_is_held_to_the_same_limits)
 {
-    (void)state;
     struct node *root = NULL;
     assert_int_equal(node_from_json(&arena, STR("{\"a\":1,\"a\":2}"), &root, &err),
                      REDRIVE_E_PARSE);
@@ -271,9 +258,8 @@ static const struct node *as_json(const char *text, const char *expected)
     return bad;
 }
 
-static void plain_scalars_become_what_json_has(void **state)
+FIXTURE_TEST(plain_scalars_become_what_json_has)
 {
-    (void)state;
     assert_null(as_json("{a: 1, b: -2.5e3, c: text, d: 'true', e: true, f: ~, g: [], h: '5'}",
                         "{\"a\":1,\"b\":-2.5e3,\"c\":\"text\",\"d\":\"true\",\"e\":true,"
                         "\"f\":null,\"g\":[],\"h\":\"5\"}"));
@@ -282,9 +268,8 @@ static void plain_scalars_become_what_json_has(void **state)
                         "\".5s\",\"0xZZ\",\"e5\",\".\"]"));
 }
 
-static void what_readers_of_yaml_disagree_about_is_refused(void **state)
+FIXTURE_TEST(what_readers_of_yaml_disagree_about_is_refused)
 {
-    (void)state;
     static const char *const AMBIGUOUS[] = {"yes",   "No",   "ON",  "off",  "0x1F",  "0o17",
                                             "007",   "+5",   ".5",  "5.",   "1_000", ".inf",
                                             "-.inf", ".nan", "0b1", "-0x1", "1.5e+", "00"};
@@ -297,9 +282,8 @@ static void what_readers_of_yaml_disagree_about_is_refused(void **state)
     }
 }
 
-static void a_path_names_keys_and_places(void **state)
+FIXTURE_TEST(a_path_names_keys_and_places)
 {
-    (void)state;
     char path[NODE_PATH_MAX];
     struct node *root = yaml("a: {b: [x, {c: 1}]}");
     struct node *b = node_find(node_find(root, STR("a")), STR("b"));
@@ -308,9 +292,8 @@ static void a_path_names_keys_and_places(void **state)
     assert_string_equal(node_path(node_find(b->last, STR("c")), path), "a.b[1].c");
 }
 
-static void a_long_path_loses_its_front(void **state)
+FIXTURE_TEST(a_long_path_loses_its_front)
 {
-    (void)state;
     char path[NODE_PATH_MAX];
     struct node *node =
         yaml("{aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa: {bbbbbbbbbbbbbbbbbbbbbbbbbbbbbb"
@@ -323,9 +306,8 @@ static void a_long_path_loses_its_front(void **state)
     assert_null(strstr(path, "aaa"));
 }
 
-static void a_long_source_loses_its_front(void **state)
+FIXTURE_TEST(a_long_source_loses_its_front)
 {
-    (void)state;
     char source[300], where[NODE_WHERE_MAX];
     memset(source, 'd', sizeof source);
     strcpy(source + 280, "/redrive.yaml");
@@ -337,9 +319,8 @@ static void a_long_source_loses_its_front(void **state)
     assert_string_equal(node_where(&node, 0, where), "");
 }
 
-static void shown_text_is_harmless_and_short(void **state)
+FIXTURE_TEST(shown_text_is_harmless_and_short)
 {
-    (void)state;
     char shown[NODE_SHOW_MAX];
     assert_string_equal(node_show(STR("a\x1b[31m\n\x7f"), shown), "'a?[31m?"
                                                                   "?'");
@@ -355,9 +336,8 @@ static void shown_text_is_harmless_and_short(void **state)
     assert_non_null(strstr(shown, "x...'"));
 }
 
-static void a_node_can_be_taken_out(void **state)
+FIXTURE_TEST(a_node_can_be_taken_out)
 {
-    (void)state;
     struct node *root = yaml("{a: 1, b: 2, c: 3}");
     node_remove(root, STR("x"));
     assert_int_equal(root->n_children, 3);
@@ -371,9 +351,8 @@ static void a_node_can_be_taken_out(void **state)
     assert_int_equal(root->n_children, 0);
 }
 
-static void memory_that_cannot_be_had_sticks(void **state)
+FIXTURE_TEST(memory_that_cannot_be_had_sticks)
 {
-    (void)state;
     assert_non_null(arena_alloc(&arena, 100000));
     assert_string_equal(arena_printf(&arena, "%s-%d", "a", 5), "a-5");
     assert_false(arena.failed);
@@ -382,36 +361,4 @@ static void memory_that_cannot_be_had_sticks(void **state)
     arena.failed = false;
     assert_null(arena_array(&arena, SIZE_MAX / 2, 16));
     assert_true(arena.failed);
-}
-
-#define T_NODE(function) cmocka_unit_test_setup_teardown(function, fresh, drop)
-
-CHECK_FILE(node)
-{
-    const struct CMUnitTest tests[] = {
-        T_NODE(yaml_becomes_a_tree_with_lines),
-        T_NODE(nothing_at_all_is_an_empty_map),
-        T_NODE(null_and_truth_are_words_without_quotes),
-        T_NODE(aliases_anchors_and_tags_are_refused),
-        T_NODE(a_billion_laughs_are_not_laughed),
-        T_NODE(a_key_that_is_given_twice_is_refused),
-        T_NODE(a_second_document_is_refused),
-        T_NODE(keys_must_be_text),
-        T_NODE(nesting_has_a_limit),
-        T_NODE(the_number_of_values_has_a_limit),
-        T_NODE(the_size_has_a_limit),
-        T_NODE(text_that_is_not_utf8_is_refused_with_its_line),
-        T_NODE(broken_syntax_is_explained),
-        T_NODE(json_becomes_the_same_tree),
-        T_NODE(json_is_held_to_the_same_limits),
-        T_NODE(plain_scalars_become_what_json_has),
-        T_NODE(what_readers_of_yaml_disagree_about_is_refused),
-        T_NODE(a_path_names_keys_and_places),
-        T_NODE(a_long_path_loses_its_front),
-        T_NODE(a_long_source_loses_its_front),
-        T_NODE(shown_text_is_harmless_and_short),
-        T_NODE(a_node_can_be_taken_out),
-        T_NODE(memory_that_cannot_be_had_sticks),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -15,9 +15,8 @@ static bool may_allocate(void)
 
 #include "nomem.h"
 
-static void a_load_survives_every_failure_to_allocate(void **state)
+SANDBOX_TEST(a_load_survives_every_failure_to_allocate)
 {
-    struct sandbox *s = *state;
     static const char *variables[] = {"REDRIVE_LOG_LEVEL=debug", "MAX_RETRIES=5", "REDRIVE_X=1",
                                       NULL};
     static const struct config_setting flag = {"retry-max-delay", "30s"};
@@ -54,9 +53,8 @@ static void a_load_survives_every_failure_to_allocate(void **state)
     assert_true(tries > 20);
 }
 
-static void a_policy_survives_every_failure_to_allocate(void **state)
+TEST(a_policy_survives_every_failure_to_allocate)
 {
-    (void)state;
     struct redrive_err err;
     struct config_part *box = NULL;
     for (long n = 0;; n++) {
@@ -77,9 +75,8 @@ static void a_policy_survives_every_failure_to_allocate(void **state)
     config_part_free(box);
 }
 
-static void an_entry_survives_every_failure_to_allocate(void **state)
+TEST(an_entry_survives_every_failure_to_allocate)
 {
-    (void)state;
     struct redrive_err err;
     struct config_part *box = NULL;
     for (long n = 0;; n++) {
@@ -101,13 +98,8 @@ static void an_entry_survives_every_failure_to_allocate(void **state)
     config_part_free(box);
 }
 
-CHECK_FILE(nomem)
+TEST_MAIN(argc, argv)
 {
-    const struct CMUnitTest tests[] = {
-        IN_SANDBOX(a_load_survives_every_failure_to_allocate),
-        T(a_policy_survives_every_failure_to_allocate),
-        T(an_entry_survives_every_failure_to_allocate),
-    };
     until_failure = -1;
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return check_run(NULL, NULL);
 }

@@ -28,9 +28,8 @@ static void refuses(const char *json, int code, const char *message)
     assert_string_equal(err.message, message);
 }
 
-static void an_empty_policy_is_the_default_one(void **state)
+TEST(an_empty_policy_is_the_default_one)
 {
-    (void)state;
     struct redrive_policy standard;
     redrive_policy_init(&standard);
     struct config_part *box = policy("{}", NULL);
@@ -41,9 +40,8 @@ static void an_empty_policy_is_the_default_one(void **state)
     config_part_free(NULL);
 }
 
-static void number_of_a_job_is_nearer_than_the_rules_of_its_task(void **state)
+TEST(number_of_a_job_is_nearer_than_the_rules_of_its_task)
 {
-    (void)state;
     struct config_part *task = policy(
         "{\"max_retries\": 2, \"on\": {\"database\": {\"max_retries\": 7, \"max_delay\": \"9s\"}}}",
         NULL);
@@ -63,9 +61,8 @@ static void number_of_a_job_is_nearer_than_the_rules_of_its_task(void **state)
     config_part_free(task);
 }
 
-static void keys_are_those_of_the_file(void **state)
+TEST(keys_are_those_of_the_file)
 {
-    (void)state;
     struct config_part *box =
         policy("{\"strategy\": \"polynomial\", \"exponent\": 4, \"initial_delay\": \"15s\","
                " \"max_delay\": \"40d\", \"jitter\": {\"mode\": \"step\", \"max\": \"30s\"},"
@@ -83,9 +80,8 @@ static void keys_are_those_of_the_file(void **state)
     config_part_free(box);
 }
 
-static void a_box_outlives_what_it_was_made_from(void **state)
+TEST(a_box_outlives_what_it_was_made_from)
 {
-    (void)state;
     struct config_part *first = policy("{\"retry_on\": [\"First\"], \"give_up_on\": [\"Second\"],"
                                        " \"on\": {\"network\": {\"initial_delay\": \"9s\"}}}",
                                        NULL);
@@ -102,9 +98,8 @@ static void a_box_outlives_what_it_was_made_from(void **state)
     config_part_free(second);
 }
 
-static void what_is_wrong_with_a_policy_is_told(void **state)
+TEST(what_is_wrong_with_a_policy_is_told)
 {
-    (void)state;
     refuses("{\"max_dealy\": \"5s\"}", REDRIVE_E_INVALID, "unknown key 'max_dealy'");
     assert_string_equal(err.hint, "did you mean 'max_delay'?");
     refuses("{\"max_delay\": 5}", REDRIVE_E_INVALID, "max_delay: '5' has no unit");
@@ -120,9 +115,8 @@ static void what_is_wrong_with_a_policy_is_told(void **state)
     assert_int_equal(policy_parse_json(STR("{}{}"), NULL, &box, NULL), REDRIVE_E_PARSE);
 }
 
-static void a_breaker_is_read_in_the_same_way(void **state)
+TEST(a_breaker_is_read_in_the_same_way)
 {
-    (void)state;
     struct redrive_breaker_config standard, got, base;
     redrive_breaker_config_init(&standard);
     assert_int_equal(breaker_parse_json(STR("{}"), NULL, &got, &err), 0);
@@ -202,9 +196,8 @@ static void check_breaker(struct str json)
         fail_msg("%s", err.message);
 }
 
-static void the_vectors_are_policies_and_breakers(void **state)
+TEST(the_vectors_are_policies_and_breakers)
 {
-    (void)state;
     assert_true(for_each_case("backoff.json", "policy", check_policy) > 10);
     assert_true(for_each_case("breaker.json", "config", check_breaker) > 5);
 }
@@ -218,9 +211,8 @@ static void write_task(const struct config_part *box, struct buf *out)
     assert_int_equal(buf_failed(out), 0);
 }
 
-static void a_task_is_the_same_after_writing_and_reading(void **state)
+TEST(a_task_is_the_same_after_writing_and_reading)
 {
-    (void)state;
     static const char JSON[] =
         "{\"queue\": \"media\", \"payload\": \"required\", \"lease\": \"2m\","
         " \"retry\": {\"strategy\": \"linear\", \"max_attempts\": 9, \"retry_on\": [\"network\", "
@@ -264,9 +256,8 @@ static void a_task_is_the_same_after_writing_and_reading(void **state)
     config_part_free(second);
 }
 
-static void a_task_that_is_not_understood_is_refused(void **state)
+TEST(a_task_that_is_not_understood_is_refused)
 {
-    (void)state;
     struct config_part *box = NULL;
     assert_true(task_parse_json(STR("t"), STR("{\"warp\": 9}"), &box, &err) < 0);
     assert_true(task_parse_json(STR("t"), STR("{\"experiment\": {\"name\": \"p\"}}"), &box, &err) <
@@ -285,9 +276,8 @@ static void write_entry(const struct config_part *box, struct buf *out)
     assert_int_equal(buf_failed(out), 0);
 }
 
-static void an_entry_is_the_same_after_writing_and_reading(void **state)
+TEST(an_entry_is_the_same_after_writing_and_reading)
 {
-    (void)state;
     static const char JSON[] = "{\"task\": \"call\", \"schedule\": \"30 2 * * *\", "
                                "\"timezone\": \"Europe/Berlin\", \"overlap\": \"queue_one\", "
                                "\"payload\": {\"n\": 1.50, \"s\": \"5\", \"yes\": [null, true]}}";
@@ -317,9 +307,8 @@ static void an_entry_is_the_same_after_writing_and_reading(void **state)
     config_part_free(NULL);
 }
 
-static void what_is_wrong_with_an_entry_is_named(void **state)
+TEST(what_is_wrong_with_an_entry_is_named)
 {
-    (void)state;
     static const struct {
         const char *json, *field, *hint;
     } CASES[] = {
@@ -342,22 +331,4 @@ static void what_is_wrong_with_an_entry_is_named(void **state)
         if (CASES[i].hint)
             assert_string_equal(err.hint, CASES[i].hint);
     }
-}
-
-CHECK_FILE(parts)
-{
-    const struct CMUnitTest tests[] = {
-        T(an_empty_policy_is_the_default_one),
-        T(keys_are_those_of_the_file),
-        T(number_of_a_job_is_nearer_than_the_rules_of_its_task),
-        T(a_box_outlives_what_it_was_made_from),
-        T(what_is_wrong_with_a_policy_is_told),
-        T(a_breaker_is_read_in_the_same_way),
-        T(the_vectors_are_policies_and_breakers),
-        T(a_task_is_the_same_after_writing_and_reading),
-        T(a_task_that_is_not_understood_is_refused),
-        T(an_entry_is_the_same_after_writing_and_reading),
-        T(what_is_wrong_with_an_entry_is_named),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -5,9 +5,8 @@
 #include "core/retry/policy.h"
 #include "core/vocabulary.h"
 
-static void every_strategy_but_custom_can_be_named(void **state)
+SANDBOX_TEST(every_strategy_but_custom_can_be_named)
 {
-    struct sandbox *s = *state;
     size_t n;
     const char *const *words = vocabulary_words(VOCABULARY_STRATEGY, &n);
     for (size_t i = 0; i < n; i++) {
@@ -22,9 +21,8 @@ static void every_strategy_but_custom_can_be_named(void **state)
     }
 }
 
-static void jitter_has_many_forms(void **state)
+SANDBOX_TEST(jitter_has_many_forms)
 {
-    struct sandbox *s = *state;
     static const struct {
         const char *text;
         struct redrive_jitter jitter;
@@ -54,9 +52,8 @@ static void jitter_has_many_forms(void **state)
     }
 }
 
-static void a_profile_of_a_task_beats_the_defaults_and_yields_to_its_keys(void **state)
+SANDBOX_TEST(a_profile_of_a_task_beats_the_defaults_and_yields_to_its_keys)
 {
-    struct sandbox *s = *state;
     sandbox_good(s, "defaults:\n"
                     "  retry: {strategy: linear, max_retries: 9, initial_delay: 4s,\n"
                     "          dlq_retention_days: 30, give_up_on: [validation]}\n"
@@ -78,9 +75,8 @@ static void a_profile_of_a_task_beats_the_defaults_and_yields_to_its_keys(void *
     assert_int_equal(p->max_retries, 9);
 }
 
-static void base_backoff_minutes_doubles_without_end(void **state)
+SANDBOX_TEST(base_backoff_minutes_doubles_without_end)
 {
-    struct sandbox *s = *state;
     sandbox_good(s, "retry:\n  max_retries: 5\n  base_backoff_minutes: 2\n");
     const struct redrive_policy *p = &s->config->defaults.retry;
     for (uint32_t n = 1; n <= 5; n++)
@@ -92,9 +88,8 @@ static void base_backoff_minutes_doubles_without_end(void **state)
     check_dumped(s, "defaults.retry.jitter", "full");
 }
 
-static void lists_hold_classes_and_types(void **state)
+SANDBOX_TEST(lists_hold_classes_and_types)
 {
-    struct sandbox *s = *state;
     sandbox_good(s, "tasks:\n  a:\n    retry:\n"
                     "      retry_on: [network, FileNotFoundError, rate_limited, \"*Timeout*\"]\n"
                     "      give_up_on: [httpx.HTTPError]\n"
@@ -110,9 +105,8 @@ static void lists_hold_classes_and_types(void **state)
     assert_int_equal(s->config->n_warnings, 0);
 }
 
-static void a_list_of_delays_is_a_strategy(void **state)
+SANDBOX_TEST(a_list_of_delays_is_a_strategy)
 {
-    struct sandbox *s = *state;
     sandbox_good(s, "tasks:\n  a:\n    retry: {delays: [5s, 30s, 2m, 10m]}\n"
                     "    on: {network: {strategy: fixed}, database: {delays: [1s]}}\n"
                     "  b: {retry: {strategy: delays, delays: [0s]}}\n");
@@ -126,9 +120,8 @@ static void a_list_of_delays_is_a_strategy(void **state)
     assert_int_equal(s->config->n_warnings, 0);
 }
 
-static void all_is_a_list_of_every_failure_class(void **state)
+SANDBOX_TEST(all_is_a_list_of_every_failure_class)
 {
-    struct sandbox *s = *state;
     sandbox_good(s,
                  "tasks:\n  a: {retry: {retry_on: all}}\n  b: {retry: {retry_on: [all, Own]}}\n");
     assert_int_equal(sandbox_task(s, "a")->retry.retry_on.classes, REDRIVE_ALL_FAILURES);
@@ -137,9 +130,8 @@ static void all_is_a_list_of_every_failure_class(void **state)
     assert_int_equal(s->config->n_warnings, 0);
 }
 
-static void a_type_that_looks_like_a_misspelt_class_is_worth_a_warning(void **state)
+SANDBOX_TEST(a_type_that_looks_like_a_misspelt_class_is_worth_a_warning)
 {
-    struct sandbox *s = *state;
     sandbox_good(s, "retry:\n  retry_on: [netwrok, Transient, timeout]\n");
     assert_int_equal(s->config->n_warnings, 1);
     assert_string_equal(
@@ -149,9 +141,8 @@ static void a_type_that_looks_like_a_misspelt_class_is_worth_a_warning(void **st
         "did you mean 'network'?");
 }
 
-static void class_rules_start_from_the_task_and_inherit_from_the_defaults(void **state)
+SANDBOX_TEST(class_rules_start_from_the_task_and_inherit_from_the_defaults)
 {
-    struct sandbox *s = *state;
     sandbox_good(s, "defaults:\n"
                     "  retry: {initial_delay: 2s, jitter: none}\n"
                     "  on:\n"
@@ -192,9 +183,8 @@ static void check_retries(struct sandbox *s, const char *task, enum redrive_clas
         assert_null(t->retries_from[class_]);
 }
 
-static void the_nearest_scope_says_how_many_retries_there_are(void **state)
+SANDBOX_TEST(the_nearest_scope_says_how_many_retries_there_are)
 {
-    struct sandbox *s = *state;
     sandbox_good(s, "defaults:\n"
                     "  retry: {max_retries: 9}\n"
                     "  on: {rate_limited: {max_retries: 3, initial_delay: 7s}}\n"
@@ -235,9 +225,8 @@ static void the_nearest_scope_says_how_many_retries_there_are(void **state)
     check_retries(s, "a", limited, 5, NULL);
 }
 
-static void arms_of_an_experiment_are_nearer_than_their_task(void **state)
+SANDBOX_TEST(arms_of_an_experiment_are_nearer_than_their_task)
 {
-    struct sandbox *s = *state;
     const struct config *config =
         sandbox_good(s, "tasks: {a: {on: {network: {max_retries: 8}}}}\n"
                         "experiments: {e: {task: a, arms: {one: {share: 0.5},\n"
@@ -248,31 +237,11 @@ static void arms_of_an_experiment_are_nearer_than_their_task(void **state)
     assert_int_equal(arms[1].max_attempts, 2);
 }
 
-static void a_first_delay_above_the_cap_is_worth_a_warning(void **state)
+SANDBOX_TEST(a_first_delay_above_the_cap_is_worth_a_warning)
 {
-    struct sandbox *s = *state;
     sandbox_good(s, "tasks:\n  a:\n    retry:\n      initial_delay: 5m\n");
     assert_string_equal(sandbox_warning(s, "redrive.yaml:4: tasks.a.retry.initial_delay: "
                                            "initial_delay is above max_delay")
                             ->detail,
                         "every delay will be 1m");
-}
-
-CHECK_FILE(policies)
-{
-    const struct CMUnitTest tests[] = {
-        IN_SANDBOX(every_strategy_but_custom_can_be_named),
-        IN_SANDBOX(jitter_has_many_forms),
-        IN_SANDBOX(a_profile_of_a_task_beats_the_defaults_and_yields_to_its_keys),
-        IN_SANDBOX(base_backoff_minutes_doubles_without_end),
-        IN_SANDBOX(lists_hold_classes_and_types),
-        IN_SANDBOX(a_list_of_delays_is_a_strategy),
-        IN_SANDBOX(all_is_a_list_of_every_failure_class),
-        IN_SANDBOX(a_type_that_looks_like_a_misspelt_class_is_worth_a_warning),
-        IN_SANDBOX(class_rules_start_from_the_task_and_inherit_from_the_defaults),
-        IN_SANDBOX(the_nearest_scope_says_how_many_retries_there_are),
-        IN_SANDBOX(arms_of_an_experiment_are_nearer_than_their_task),
-        IN_SANDBOX(a_first_delay_above_the_cap_is_worth_a_warning),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

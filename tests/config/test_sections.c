@@ -3,9 +3,8 @@
 
 #include "core/retry/policy.h"
 
-static void built_in_defaults_hold(void **state)
+SANDBOX_TEST(built_in_defaults_hold)
 {
-    struct sandbox *s = *state;
     const struct config *c = sandbox_good(s, "");
     struct redrive_policy policy;
     struct redrive_breaker_config breaker;
@@ -32,9 +31,8 @@ static void built_in_defaults_hold(void **state)
     assert_int_equal(c->n_warnings, 0);
 }
 
-static void an_undeclared_task_has_the_defaults(void **state)
+SANDBOX_TEST(an_undeclared_task_has_the_defaults)
 {
-    struct sandbox *s = *state;
     const struct config *c = sandbox_good(
         s, "defaults:\n  retry: {max_retries: 9}\n  on: {network: {initial_delay: 4s}}\n"
            "tasks: {b: {queue: q}, a: , c: }\n");
@@ -59,9 +57,8 @@ static void an_undeclared_task_has_the_defaults(void **state)
     assert_int_equal(other->heartbeat_ms, 10000);
 }
 
-static void levels_and_formats_are_those_of_the_log(void **state)
+SANDBOX_TEST(levels_and_formats_are_those_of_the_log)
 {
-    struct sandbox *s = *state;
     for (int level = LOG_LEVEL_DEBUG; level <= LOG_LEVEL_OFF; level++) {
         char text[64];
         snprintf(text, sizeof text, "log: {level: %s, format: json}\n",
@@ -73,9 +70,8 @@ static void levels_and_formats_are_those_of_the_log(void **state)
 
 /* ---- Tasks ----------------------------------------------------------------------------------- */
 
-static void a_task_runs_in_one_of_four_ways(void **state)
+SANDBOX_TEST(a_task_runs_in_one_of_four_ways)
 {
-    struct sandbox *s = *state;
     sandbox_good(s, "tasks:\n"
                     "  a: {run: {exec: [./a.sh, --fast, 5], timeout: 0}}\n"
                     "  b: {run: {stream: [python3, b.py], processes: 3}}\n"
@@ -103,9 +99,8 @@ static void a_task_runs_in_one_of_four_ways(void **state)
     assert_int_equal(sandbox_task(s, "d")->run.kind, CONFIG_RUN_NONE);
 }
 
-static void requests_can_be_signed_and_have_headers(void **state)
+SANDBOX_TEST(requests_can_be_signed_and_have_headers)
 {
-    struct sandbox *s = *state;
     static const char *const environ[] = {
         "HOOK_SECRET=whsec_MDEyMzQ1Njc4OWFiY2RlZg==", "API_TOKEN=t0ken", NULL};
     s->environ = environ;
@@ -139,9 +134,8 @@ static void requests_can_be_signed_and_have_headers(void **state)
                         "redrive.yaml:1: tasks.a.run.http.secret: the variable NOT_SET is not set");
 }
 
-static void each_way_to_run_has_keys_of_its_own(void **state)
+SANDBOX_TEST(each_way_to_run_has_keys_of_its_own)
 {
-    struct sandbox *s = *state;
     sandbox_good(s, "tasks:\n"
                     "  a: {run: {exec: [a], kill_grace: 2s, pass_env: [TOKEN, HOST]}}\n"
                     "  b: {run: {stream: [b], processes: 3, in_flight: 5}}\n"
@@ -166,9 +160,8 @@ static void each_way_to_run_has_keys_of_its_own(void **state)
     assert_int_equal(sandbox_task(s, "c1")->run.connect_timeout_ms, 10000);
 }
 
-static void limits_have_a_rate_and_what_they_are_counted_for(void **state)
+SANDBOX_TEST(limits_have_a_rate_and_what_they_are_counted_for)
 {
-    struct sandbox *s = *state;
     sandbox_good(s, "tasks:\n"
                     "  a: {limits: {burst: 5, rate: 60/min, per: user, concurrency: 10}}\n"
                     "  b: {limits: {rate: 2/s, per: key, key: \"{payload.host}\"}}\n"
@@ -189,9 +182,8 @@ static void limits_have_a_rate_and_what_they_are_counted_for(void **state)
     assert_int_equal(sandbox_task(s, "d")->limits.per, CONFIG_PER_TASK);
 }
 
-static void a_retry_budget_is_a_share_or_tokens(void **state)
+SANDBOX_TEST(a_retry_budget_is_a_share_or_tokens)
 {
-    struct sandbox *s = *state;
     sandbox_good(s, "tasks:\n"
                     "  a: {limits: {retry_budget: {}}}\n"
                     "  b: {limits: {retry_budget: {ratio: 0, window: 1m, min_per_second: 0.5}}}\n"
@@ -212,9 +204,8 @@ static void a_retry_budget_is_a_share_or_tokens(void **state)
     check_dumped(s, "tasks.c.limits.retry_budget.token_ratio", "1.6");
 }
 
-static void a_heartbeat_is_a_third_of_the_lease_unless_given(void **state)
+SANDBOX_TEST(a_heartbeat_is_a_third_of_the_lease_unless_given)
 {
-    struct sandbox *s = *state;
     sandbox_good(s, "tasks: {a: {lease: 6s}, b: {lease: 1m, heartbeat: 59s, payload: required}}\n");
     assert_int_equal(sandbox_task(s, "a")->heartbeat_ms, 2000);
     assert_int_equal(sandbox_task(s, "b")->heartbeat_ms, 59000);
@@ -222,9 +213,8 @@ static void a_heartbeat_is_a_third_of_the_lease_unless_given(void **state)
     assert_int_equal(sandbox_task(s, "a")->payload, CONFIG_PAYLOAD_OPTIONAL);
 }
 
-static void a_breaker_inherits_key_by_key(void **state)
+SANDBOX_TEST(a_breaker_inherits_key_by_key)
 {
-    struct sandbox *s = *state;
     sandbox_good(s, "breaker: {key: \"{service}\", min_calls: 7}\n"
                     "tasks: {a: {breaker: {window: 20s}}, "
                     "b: {breaker: {key: \"x:{task}:{payload.a.b}:{user}{tenant}{queue}\"}}}\n");
@@ -237,9 +227,8 @@ static void a_breaker_inherits_key_by_key(void **state)
 
 /* ---- The rest -------------------------------------------------------------------------------- */
 
-static void every_source_can_classify(void **state)
+SANDBOX_TEST(every_source_can_classify)
 {
-    struct sandbox *s = *state;
     sandbox_good(s, "tasks: {t: }\n"
                     "classify:\n"
                     "  - {status: DONE, class: success}\n"
@@ -267,9 +256,8 @@ static void every_source_can_classify(void **state)
     assert_string_equal(rows[8].task, "t");
 }
 
-static void cron_entries_have_a_zone_and_a_payload(void **state)
+SANDBOX_TEST(cron_entries_have_a_zone_and_a_payload)
 {
-    struct sandbox *s = *state;
     sandbox_good(s, "tasks: {t: }\n"
                     "cron:\n"
                     "  a: {task: t, schedule: \"*/2 * * * *\"}\n"
@@ -301,9 +289,8 @@ static void cron_entries_have_a_zone_and_a_payload(void **state)
     assert_int_equal(next, 120000);
 }
 
-static void tzdir_says_where_zones_are(void **state)
+SANDBOX_TEST(tzdir_says_where_zones_are)
 {
-    struct sandbox *s = *state;
     const char *variables[] = {"TZDIR=zones", NULL};
     s->environ = variables;
     assert_int_equal(sandbox_load_text(s, "tasks: {t: }\ncron: {a: {task: t, schedule: '@daily', "
@@ -321,9 +308,8 @@ static void tzdir_says_where_zones_are(void **state)
     sandbox_error(s, "redrive.yaml:2: cron.a.timezone: unknown time zone 'Mine'");
 }
 
-static void tokens_have_scopes_and_a_tenant(void **state)
+SANDBOX_TEST(tokens_have_scopes_and_a_tenant)
 {
-    struct sandbox *s = *state;
     sandbox_good(s, "tokens:\n"
                     "  - {name: ci, scopes: [enqueue, read], tenant: acme,\n"
                     "     hash: \"sha256:00ff0123456789abcdefABCDEF0123456789abcdef0123456789abcd"
@@ -342,9 +328,8 @@ static void tokens_have_scopes_and_a_tenant(void **state)
     assert_int_equal(tokens[1].scopes, CONFIG_SCOPE_ADMIN | CONFIG_SCOPE_WORK);
 }
 
-static void four_alerts_are_shipped_and_a_list_replaces_them(void **state)
+SANDBOX_TEST(four_alerts_are_shipped_and_a_list_replaces_them)
 {
-    struct sandbox *s = *state;
     sandbox_good(s, "");
     const struct config_alert *alerts = s->config->alerts;
     assert_int_equal(s->config->n_alerts, 4);
@@ -377,9 +362,8 @@ static void four_alerts_are_shipped_and_a_list_replaces_them(void **state)
     assert_int_equal(sandbox_good(s, "alerts:\n")->n_alerts, 0);
 }
 
-static void unknown_tasks_are_warned_of_or_refused(void **state)
+SANDBOX_TEST(unknown_tasks_are_warned_of_or_refused)
 {
-    struct sandbox *s = *state;
     static const char TEXT[] = "tasks: {enrich: }\n"
                                "cron: {a: {task: enrihc, schedule: '@daily'}}\n"
                                "alerts: [{when: dead_letters > 1, task: x}]\n"
@@ -400,9 +384,8 @@ static void unknown_tasks_are_warned_of_or_refused(void **state)
     sandbox_error(s, "redrive.yaml:2: cron.a.task: task 'enrihc' is not declared");
 }
 
-static void servers_open_to_others_need_tokens_and_tls(void **state)
+SANDBOX_TEST(servers_open_to_others_need_tokens_and_tls)
 {
-    struct sandbox *s = *state;
     static const char TOKENS[] =
         "tokens: [{name: a, scopes: [admin], hash: sha256:"
         "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef}]\n";
@@ -449,9 +432,8 @@ static void servers_open_to_others_need_tokens_and_tls(void **state)
     }
 }
 
-static void tls_is_two_files_which_only_a_server_reads(void **state)
+SANDBOX_TEST(tls_is_two_files_which_only_a_server_reads)
 {
-    struct sandbox *s = *state;
     const struct config *config =
         sandbox_good(s, "listen:\n  tls:\n    cert: no-such.pem\n    key: no-such.key\n");
     assert_string_equal(config->listen.tls.cert, "no-such.pem");
@@ -472,9 +454,8 @@ static void tls_is_two_files_which_only_a_server_reads(void **state)
     assert_string_equal(config->listen.tls.key_at, "--listen-tls-key: ");
 }
 
-static void stores_are_known_by_their_scheme(void **state)
+SANDBOX_TEST(stores_are_known_by_their_scheme)
 {
-    struct sandbox *s = *state;
     static const char *const GOOD[] = {
         "sqlite:a.db",      "sqlite:/var/a.db", "memory:",
         "postgres://h/db",  "postgresql:///db", "redis://h:1/0",
@@ -485,30 +466,4 @@ static void stores_are_known_by_their_scheme(void **state)
         assert_string_equal(sandbox_good(s, text)->store, GOOD[i]);
     }
     assert_string_equal(sandbox_good(s, "store: memory\n")->store, "memory:");
-}
-
-CHECK_FILE(sections)
-{
-    const struct CMUnitTest tests[] = {
-        IN_SANDBOX(built_in_defaults_hold),
-        IN_SANDBOX(an_undeclared_task_has_the_defaults),
-        IN_SANDBOX(levels_and_formats_are_those_of_the_log),
-        IN_SANDBOX(a_task_runs_in_one_of_four_ways),
-        IN_SANDBOX(requests_can_be_signed_and_have_headers),
-        IN_SANDBOX(each_way_to_run_has_keys_of_its_own),
-        IN_SANDBOX(limits_have_a_rate_and_what_they_are_counted_for),
-        IN_SANDBOX(a_retry_budget_is_a_share_or_tokens),
-        IN_SANDBOX(a_heartbeat_is_a_third_of_the_lease_unless_given),
-        IN_SANDBOX(a_breaker_inherits_key_by_key),
-        IN_SANDBOX(every_source_can_classify),
-        IN_SANDBOX(cron_entries_have_a_zone_and_a_payload),
-        IN_SANDBOX(tzdir_says_where_zones_are),
-        IN_SANDBOX(tokens_have_scopes_and_a_tenant),
-        IN_SANDBOX(four_alerts_are_shipped_and_a_list_replaces_them),
-        IN_SANDBOX(unknown_tasks_are_warned_of_or_refused),
-        IN_SANDBOX(servers_open_to_others_need_tokens_and_tls),
-        IN_SANDBOX(tls_is_two_files_which_only_a_server_reads),
-        IN_SANDBOX(stores_are_known_by_their_scheme),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -13,9 +13,8 @@ static char *dump(const struct config *config)
     return buf_detach(&out, NULL);
 }
 
-static void a_dump_can_be_loaded_again(void **state)
+SANDBOX_TEST(a_dump_can_be_loaded_again)
 {
-    struct sandbox *s = *state;
     sandbox_good(
         s,
         "store: postgres://db.example.com/jobs\n"
@@ -61,9 +60,8 @@ static void a_dump_can_be_loaded_again(void **state)
     free(second);
 }
 
-static void secrets_are_not_written(void **state)
+SANDBOX_TEST(secrets_are_not_written)
 {
-    struct sandbox *s = *state;
     sandbox_good(s, "store: postgres://app:hunter2@db/jobs?password=hunter2\n"
                     "tasks:\n"
                     "  a: {run: {http: \"https://u:hunter2@h/path?key=hunter2\"}}\n"
@@ -103,9 +101,8 @@ static const char *default_in_dump(struct sandbox *s, const char *section, const
     return strcmp(found, "(none)") == 0 || strcmp(found, "(part)") == 0 ? NULL : found;
 }
 
-static void default_texts_are_the_defaults(void **state)
+SANDBOX_TEST(default_texts_are_the_defaults)
 {
-    struct sandbox *s = *state;
     static const struct {
         const struct table *table;
         const char *section;
@@ -139,9 +136,8 @@ static void default_texts_are_the_defaults(void **state)
     assert_true(compared > 35);
 }
 
-static void tables_are_complete(void **state)
+TEST(tables_are_complete)
 {
-    (void)state;
     const struct table *table;
     for (size_t i = 0; (table = section_at(i)); i++) {
         assert_true(table->n_fields > 0 && table->n_fields <= 32);
@@ -157,15 +153,4 @@ static void tables_are_complete(void **state)
                 assert_non_null(table_find(table, str_of(*name)));
         }
     }
-}
-
-CHECK_FILE(write)
-{
-    const struct CMUnitTest tests[] = {
-        IN_SANDBOX(a_dump_can_be_loaded_again),
-        IN_SANDBOX(secrets_are_not_written),
-        IN_SANDBOX(default_texts_are_the_defaults),
-        T(tables_are_complete),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

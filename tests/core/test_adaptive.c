@@ -4,9 +4,8 @@
 
 static const struct adaptive_config CONFIG = {.floor = 2, .ceiling = 50};
 
-static void a_new_limit_is_at_its_floor(void **state)
+TEST(a_new_limit_is_at_its_floor)
 {
-    (void)state;
     struct adaptive a;
     adaptive_init(&a, &CONFIG);
     assert_int_equal(adaptive_limit(&a, &CONFIG), 2);
@@ -18,9 +17,8 @@ static void succeed(struct adaptive *a, int n, uint32_t running)
         adaptive_succeeded(a, &CONFIG, running);
 }
 
-static void it_doubles_with_each_round_until_the_first_cut(void **state)
+TEST(it_doubles_with_each_round_until_the_first_cut)
 {
-    (void)state;
     struct adaptive a;
     adaptive_init(&a, &CONFIG);
     for (uint32_t limit = 2; limit < 32; limit *= 2) {
@@ -31,9 +29,8 @@ static void it_doubles_with_each_round_until_the_first_cut(void **state)
     assert_int_equal(adaptive_limit(&a, &CONFIG), 50);
 }
 
-static void then_it_grows_by_one_in_ten_rounds(void **state)
+TEST(then_it_grows_by_one_in_ten_rounds)
 {
-    (void)state;
     struct adaptive a = {.limit = 10, .cut_ms = 1};
     succeed(&a, 10 * ADAPTIVE_ROUNDS - 1, 10);
     assert_int_equal(adaptive_limit(&a, &CONFIG), 10);
@@ -44,9 +41,8 @@ static void then_it_grows_by_one_in_ten_rounds(void **state)
 }
 
 /* Two that see half of the calls each, and share the limit. */
-static void processes_together_grow_it_as_one_does(void **state)
+TEST(processes_together_grow_it_as_one_does)
 {
-    (void)state;
     struct adaptive one = {.limit = 10, .cut_ms = 1}, two = one;
     int rounds = 0;
     for (; one.limit < 20; rounds++) {
@@ -58,9 +54,8 @@ static void processes_together_grow_it_as_one_does(void **state)
     assert_in_range(rounds, 95, 115);
 }
 
-static void it_does_not_grow_while_it_is_not_used(void **state)
+TEST(it_does_not_grow_while_it_is_not_used)
 {
-    (void)state;
     struct adaptive a = {.limit = 11};
     succeed(&a, 100, 5);
     assert_int_equal(a.limit, 11);
@@ -68,9 +63,8 @@ static void it_does_not_grow_while_it_is_not_used(void **state)
     assert_int_equal(a.limit, 12);
 }
 
-static void an_overload_cuts_it_once_for_all_that_ran(void **state)
+TEST(an_overload_cuts_it_once_for_all_that_ran)
 {
-    (void)state;
     struct adaptive a = {.limit = 40, .grown = 0.9};
     adaptive_overloaded(&a, &CONFIG, 900, 1000);
     assert_int_equal(a.limit, 36);
@@ -86,18 +80,16 @@ static void an_overload_cuts_it_once_for_all_that_ran(void **state)
 }
 
 /* The last cut is in the future then, and would hold off all others. */
-static void a_clock_that_goes_back_does_not_stop_the_cuts(void **state)
+TEST(a_clock_that_goes_back_does_not_stop_the_cuts)
 {
-    (void)state;
     struct adaptive a = {.limit = 40, .cut_ms = 100000};
     adaptive_overloaded(&a, &CONFIG, 900, 1000);
     assert_int_equal(adaptive_limit(&a, &CONFIG), 36);
     assert_int_equal(a.cut_ms, 1000);
 }
 
-static void it_keeps_to_a_floor_and_a_ceiling_that_have_changed(void **state)
+TEST(it_keeps_to_a_floor_and_a_ceiling_that_have_changed)
 {
-    (void)state;
     struct adaptive a = {.limit = 500};
     assert_int_equal(adaptive_limit(&a, &CONFIG), 50);
     adaptive_overloaded(&a, &CONFIG, 1, 2);
@@ -107,9 +99,8 @@ static void it_keeps_to_a_floor_and_a_ceiling_that_have_changed(void **state)
     assert_int_equal(adaptive_limit(&a, &CONFIG), 3);
 }
 
-static void a_floor_above_the_ceiling_is_refused(void **state)
+TEST(a_floor_above_the_ceiling_is_refused)
 {
-    (void)state;
     assert_true(adaptive_config_is_valid(&CONFIG));
     assert_true(adaptive_config_is_valid(&(struct adaptive_config){0}));
     assert_true(adaptive_config_is_valid(&(struct adaptive_config){3, 3}));
@@ -119,20 +110,4 @@ static void a_floor_above_the_ceiling_is_refused(void **state)
     assert_false(adaptive_config_is_valid(&(struct adaptive_config){3, 1000001}));
     assert_false(adaptive_is_set(&(struct adaptive_config){0}));
     assert_true(adaptive_is_set(&CONFIG));
-}
-
-CHECK_FILE(adaptive)
-{
-    const struct CMUnitTest tests[] = {
-        T(a_new_limit_is_at_its_floor),
-        T(it_doubles_with_each_round_until_the_first_cut),
-        T(then_it_grows_by_one_in_ten_rounds),
-        T(processes_together_grow_it_as_one_does),
-        T(it_does_not_grow_while_it_is_not_used),
-        T(an_overload_cuts_it_once_for_all_that_ran),
-        T(a_clock_that_goes_back_does_not_stop_the_cuts),
-        T(it_keeps_to_a_floor_and_a_ceiling_that_have_changed),
-        T(a_floor_above_the_ceiling_is_refused),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

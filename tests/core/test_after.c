@@ -24,9 +24,8 @@ static const struct {
 };
 #define RULES (sizeof TABLE / sizeof TABLE[0])
 
-static void every_rule_decides_every_end(void **state)
+TEST(every_rule_decides_every_end)
 {
-    (void)state;
     assert_int_equal(RULES, AFTER_ON_COUNT * AFTER_DEAD_COUNT);
     for (size_t i = 0; i < RULES; i++) {
         const struct after_rule rule = TABLE[i].rule;
@@ -38,20 +37,18 @@ static void every_rule_decides_every_end(void **state)
     }
 }
 
-static void rule_is_open_while_the_parent_lives(void **state)
+TEST(rule_is_open_while_the_parent_lives)
 {
     static const enum redrive_state LIVE[] = {REDRIVE_STATE_SCHEDULED, REDRIVE_STATE_RETRYING,
                                               REDRIVE_STATE_QUEUED,    REDRIVE_STATE_RUNNING,
                                               REDRIVE_STATE_PARKED,    REDRIVE_STATE_WAITING};
-    (void)state;
     for (size_t i = 0; i < RULES; i++)
         for (size_t k = 0; k < sizeof LIVE / sizeof LIVE[0]; k++)
             assert_int_equal(after_decide(TABLE[i].rule, LIVE[k], false), AFTER_OPEN);
 }
 
-static void words_and_numbers_lead_back(void **state)
+TEST(words_and_numbers_lead_back)
 {
-    (void)state;
     for (size_t i = 0; i < RULES; i++) {
         const struct after_rule rule = TABLE[i].rule;
         const struct after_rule again = after_rule_numbered(after_rule_number(rule));
@@ -69,27 +66,15 @@ static void words_and_numbers_lead_back(void **state)
     assert_string_equal(after_outcome_name(AFTER_MISSED), "missed");
 }
 
-static void what_is_none_of_them_is_said_or_harmless(void **state)
+TEST(what_is_none_of_them_is_said_or_harmless)
 {
     static const int64_t NUMBERS[] = {-1, AFTER_ON_COUNT * AFTER_DEAD_COUNT, INT64_MAX, INT64_MIN};
     enum after_on on;
     enum after_dead on_dead;
-    (void)state;
     assert_false(after_on_find(STR("succes"), &on));
     assert_false(after_dead_find(STR(""), &on_dead));
     for (size_t i = 0; i < sizeof NUMBERS / sizeof NUMBERS[0]; i++) {
         assert_int_equal(after_rule_number(after_rule_numbered(NUMBERS[i])), 0);
         assert_int_equal(after_outcome_numbered(NUMBERS[i]), AFTER_OPEN);
     }
-}
-
-CHECK_FILE(after)
-{
-    const struct CMUnitTest tests[] = {
-        T(every_rule_decides_every_end),
-        T(rule_is_open_while_the_parent_lives),
-        T(words_and_numbers_lead_back),
-        T(what_is_none_of_them_is_said_or_harmless),
-    };
-    return cmocka_run_group_tests_name("after", tests, NULL, NULL);
 }

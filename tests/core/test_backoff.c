@@ -16,9 +16,8 @@ static struct redrive_backoff plain(enum redrive_strategy strategy)
     return policy.backoff;
 }
 
-static void strategies_follow_their_formulas(void **state)
+TEST(strategies_follow_their_formulas)
 {
-    (void)state;
     struct redrive_backoff b = plain(REDRIVE_STRATEGY_EXPONENTIAL);
     assert_int_equal(backoff_delay_ms(&b, 1, 0), 1000);
     assert_int_equal(backoff_delay_ms(&b, 4, 0), 27000);
@@ -38,9 +37,8 @@ static void strategies_follow_their_formulas(void **state)
     assert_int_equal(backoff_delay_ms(&b, 5, 0), 33000);
 }
 
-static void retry_zero_is_taken_for_the_first(void **state)
+TEST(retry_zero_is_taken_for_the_first)
 {
-    (void)state;
     struct redrive_backoff b = plain(REDRIVE_STRATEGY_EXPONENTIAL);
     assert_int_equal(backoff_delay_ms(&b, 0, 0), 1000);
 }
@@ -51,9 +49,8 @@ static int64_t ten_times_n(uint32_t n, uint64_t seed, void *ctx)
     return *(int64_t *)ctx * 10 * n;
 }
 
-static void a_custom_strategy_is_asked_and_clamped(void **state)
+TEST(a_custom_strategy_is_asked_and_clamped)
 {
-    (void)state;
     int64_t unit = 100;
     struct redrive_backoff b = plain(REDRIVE_STRATEGY_CUSTOM);
     b.custom = ten_times_n;
@@ -65,9 +62,8 @@ static void a_custom_strategy_is_asked_and_clamped(void **state)
     assert_int_equal(backoff_delay_ms(&b, 3, 0), 100);
 }
 
-static void huge_numbers_saturate(void **state)
+TEST(huge_numbers_saturate)
 {
-    (void)state;
     static const uint32_t NS[] = {10000, 100000, UINT32_MAX};
     for (int s = 0; s < REDRIVE_STRATEGY_CUSTOM; s++) {
         for (int m = 0; m < REDRIVE_JITTER_DECORRELATED; m++) {
@@ -88,9 +84,8 @@ static void huge_numbers_saturate(void **state)
     }
 }
 
-static void the_same_seed_gives_the_same_delay(void **state)
+TEST(the_same_seed_gives_the_same_delay)
 {
-    (void)state;
     struct redrive_backoff b = plain(REDRIVE_STRATEGY_EXPONENTIAL);
     for (int m = REDRIVE_JITTER_FULL; m < REDRIVE_JITTER_COUNT; m++) {
         b.jitter = (struct redrive_jitter){(enum redrive_jitter_mode)m, 0.1, 0.3, 5000};
@@ -122,9 +117,8 @@ static void check_spread(const struct redrive_backoff *b, uint32_t n, int64_t ex
     assert_true(max - most <= slack);
 }
 
-static void jitter_fills_its_bounds(void **state)
+TEST(jitter_fills_its_bounds)
 {
-    (void)state;
     struct redrive_backoff b = plain(REDRIVE_STRATEGY_FIXED);
     b.initial_delay_ms = 10000;
     check_spread(&b, 2, 10000, 10000);
@@ -144,9 +138,8 @@ static void jitter_fills_its_bounds(void **state)
     check_spread(&b, 1, 0, 0);
 }
 
-static void decorrelated_grows_from_the_delay_before(void **state)
+TEST(decorrelated_grows_from_the_delay_before)
 {
-    (void)state;
     struct redrive_backoff b = plain(REDRIVE_STRATEGY_FIXED);
     b.jitter.mode = REDRIVE_JITTER_DECORRELATED;
     int64_t min, max;
@@ -163,9 +156,8 @@ static void decorrelated_grows_from_the_delay_before(void **state)
     }
 }
 
-static void the_floor_of_min_delay_holds_after_jitter(void **state)
+TEST(the_floor_of_min_delay_holds_after_jitter)
 {
-    (void)state;
     struct redrive_backoff b = plain(REDRIVE_STRATEGY_FIXED);
     b.jitter.mode = REDRIVE_JITTER_FULL;
     b.min_delay_ms = 900;
@@ -173,18 +165,16 @@ static void the_floor_of_min_delay_holds_after_jitter(void **state)
         assert_in_range(backoff_delay_ms(&b, 1, seed), 900, 1000);
 }
 
-static void jitter_never_exceeds_max_delay(void **state)
+TEST(jitter_never_exceeds_max_delay)
 {
-    (void)state;
     struct redrive_backoff b = plain(REDRIVE_STRATEGY_EXPONENTIAL);
     b.jitter = (struct redrive_jitter){.mode = REDRIVE_JITTER_ADD, .min = 0.1, .max = 0.3};
     for (uint64_t seed = 0; seed < 100; seed++)
         assert_int_equal(backoff_delay_ms(&b, 9, seed), 60000);
 }
 
-static void full_jitter_at_the_cap_stays_uniform(void **state)
+TEST(full_jitter_at_the_cap_stays_uniform)
 {
-    (void)state;
     struct redrive_policy policy;
     redrive_policy_init(&policy);
     double sum = 0;
@@ -198,9 +188,8 @@ static void full_jitter_at_the_cap_stays_uniform(void **state)
     assert_true(at_cap < 100);
 }
 
-static void listed_delays_are_given_as_they_are_and_the_last_repeats(void **state)
+TEST(listed_delays_are_given_as_they_are_and_the_last_repeats)
 {
-    (void)state;
     static const int64_t LIST_MS[] = {5000, 30000, 0, 600000};
     struct redrive_backoff b = {.strategy = REDRIVE_STRATEGY_DELAYS,
                                 .min_delay_ms = 100,
@@ -228,9 +217,8 @@ static void listed_delays_are_given_as_they_are_and_the_last_repeats(void **stat
     assert_int_equal(backoff_check(&b, "", NULL), REDRIVE_E_RANGE);
 }
 
-static void auto_jitter_scatters_only_delays_that_grow_by_a_factor(void **state)
+TEST(auto_jitter_scatters_only_delays_that_grow_by_a_factor)
 {
-    (void)state;
     static const int64_t LIST_MS[] = {1000};
     struct redrive_policy policy;
     policy_init_queue(&policy);
@@ -246,9 +234,8 @@ static void auto_jitter_scatters_only_delays_that_grow_by_a_factor(void **state)
     }
 }
 
-static void asked_delays_are_honoured_with_jitter_of_their_own(void **state)
+TEST(asked_delays_are_honoured_with_jitter_of_their_own)
 {
-    (void)state;
     assert_int_equal(backoff_honour_asked_ms(1000, 0, 1, 5), 1000);
     assert_int_equal(backoff_honour_asked_ms(1000, -3, 1, 5), 1000);
     int64_t least = INT64_MAX, most = 0;
@@ -261,32 +248,10 @@ static void asked_delays_are_honoured_with_jitter_of_their_own(void **state)
     assert_in_range(most, 65900, 66000);
 }
 
-static void the_public_delay_is_the_same_function(void **state)
+TEST(the_public_delay_is_the_same_function)
 {
-    (void)state;
     struct redrive_policy policy;
     redrive_policy_init(&policy);
     assert_int_equal(redrive_policy_delay(&policy, 2, "job-1", 1),
                      backoff_delay_ms(&policy.backoff, 2, backoff_seed(STR("job-1"), 1)));
-}
-
-CHECK_FILE(backoff)
-{
-    const struct CMUnitTest tests[] = {
-        T(strategies_follow_their_formulas),
-        T(retry_zero_is_taken_for_the_first),
-        T(a_custom_strategy_is_asked_and_clamped),
-        T(huge_numbers_saturate),
-        T(the_same_seed_gives_the_same_delay),
-        T(jitter_fills_its_bounds),
-        T(decorrelated_grows_from_the_delay_before),
-        T(the_floor_of_min_delay_holds_after_jitter),
-        T(jitter_never_exceeds_max_delay),
-        T(full_jitter_at_the_cap_stays_uniform),
-        T(listed_delays_are_given_as_they_are_and_the_last_repeats),
-        T(auto_jitter_scatters_only_delays_that_grow_by_a_factor),
-        T(asked_delays_are_honoured_with_jitter_of_their_own),
-        T(the_public_delay_is_the_same_function),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

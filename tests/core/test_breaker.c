@@ -40,17 +40,15 @@ static struct breaker_permit probe(struct breaker *b, const struct redrive_break
     return permit;
 }
 
-static void defaults_pass_their_own_check(void **state)
+TEST(defaults_pass_their_own_check)
 {
-    (void)state;
     struct redrive_breaker_config c;
     redrive_breaker_config_init(&c);
     assert_int_equal(redrive_breaker_config_check(&c, NULL), 0);
 }
 
-static void absurd_configurations_are_refused(void **state)
+TEST(absurd_configurations_are_refused)
 {
-    (void)state;
     struct redrive_err err;
     struct redrive_breaker_config c = quick();
     c.failure_rate = NAN;
@@ -70,9 +68,8 @@ static void absurd_configurations_are_refused(void **state)
     assert_int_equal(redrive_breaker_config_check(&c, &err), REDRIVE_E_INVALID);
 }
 
-static void an_open_breaker_lets_nothing_through_until_its_time(void **state)
+TEST(an_open_breaker_lets_nothing_through_until_its_time)
 {
-    (void)state;
     struct redrive_breaker_config c = quick();
     struct breaker b;
     struct breaker_permit permit;
@@ -84,9 +81,8 @@ static void an_open_breaker_lets_nothing_through_until_its_time(void **state)
     assert_int_equal(b.state, REDRIVE_BREAKER_HALF_OPEN);
 }
 
-static void half_open_lets_out_only_its_probes(void **state)
+TEST(half_open_lets_out_only_its_probes)
 {
-    (void)state;
     struct redrive_breaker_config c = quick();
     c.half_open_max = 3;
     struct breaker b;
@@ -103,9 +99,8 @@ static void half_open_lets_out_only_its_probes(void **state)
     assert_false(breaker_allow(&b, &c, 10101, &permit));
 }
 
-static void after_a_probe_that_proved_nothing_the_next_waits_its_turn(void **state)
+TEST(after_a_probe_that_proved_nothing_the_next_waits_its_turn)
 {
-    (void)state;
     struct redrive_breaker_config c = quick();
     c.release_rate = 4;
     struct breaker b;
@@ -128,9 +123,8 @@ static void after_a_probe_that_proved_nothing_the_next_waits_its_turn(void **sta
     assert_int_equal(breaker_probe_room(&b, &c, 10300), 0);
 }
 
-static void no_more_probes_than_there_are_slots(void **state)
+TEST(no_more_probes_than_there_are_slots)
 {
-    (void)state;
     struct redrive_breaker_config c = quick();
     c.half_open_max = 1000;
     struct breaker b;
@@ -142,9 +136,8 @@ static void no_more_probes_than_there_are_slots(void **state)
     assert_false(breaker_allow(&b, &c, 10000, &permit));
 }
 
-static void enough_successes_close_it(void **state)
+TEST(enough_successes_close_it)
 {
-    (void)state;
     struct redrive_breaker_config c = quick();
     c.success_threshold = 2;
     struct breaker b;
@@ -157,9 +150,8 @@ static void enough_successes_close_it(void **state)
     assert_int_equal(b.consecutive, 0);
 }
 
-static void one_failed_probe_opens_it_again_for_longer(void **state)
+TEST(one_failed_probe_opens_it_again_for_longer)
 {
-    (void)state;
     struct redrive_breaker_config c = quick();
     c.recovery_multiplier = 2;
     c.recovery_max_ms = 35000;
@@ -179,9 +171,8 @@ static void one_failed_probe_opens_it_again_for_longer(void **state)
     assert_int_equal(b.retry_at_ms, 510000);
 }
 
-static void recovery_jitter_stays_within_its_share(void **state)
+TEST(recovery_jitter_stays_within_its_share)
 {
-    (void)state;
     struct redrive_breaker_config c = quick();
     c.recovery_jitter = 0.1;
     int64_t least = INT64_MAX, most = 0;
@@ -196,9 +187,8 @@ static void recovery_jitter_stays_within_its_share(void **state)
     assert_true(least < 9100 && most > 10900);
 }
 
-static void a_lapsed_probe_opens_it_as_of_the_end_of_its_lease(void **state)
+TEST(a_lapsed_probe_opens_it_as_of_the_end_of_its_lease)
 {
-    (void)state;
     struct redrive_breaker_config c = quick();
     c.half_open_max = 2;
     struct breaker b;
@@ -215,9 +205,8 @@ static void a_lapsed_probe_opens_it_as_of_the_end_of_its_lease(void **state)
     assert_false(breaker_tick(&b, &c, 41000));
 }
 
-static void the_first_lease_to_end_counts_whichever_slot_it_has(void **state)
+TEST(the_first_lease_to_end_counts_whichever_slot_it_has)
 {
-    (void)state;
     struct redrive_breaker_config c = quick();
     c.half_open_max = 3;
     struct breaker b;
@@ -235,9 +224,8 @@ static void the_first_lease_to_end_counts_whichever_slot_it_has(void **state)
     assert_int_equal(b.opened_at_ms, 41000);
 }
 
-static void a_probe_that_answers_after_its_lease_changes_nothing(void **state)
+TEST(a_probe_that_answers_after_its_lease_changes_nothing)
 {
-    (void)state;
     struct redrive_breaker_config c = quick();
     struct breaker b;
     breaker_init(&b, 1);
@@ -247,9 +235,8 @@ static void a_probe_that_answers_after_its_lease_changes_nothing(void **state)
     assert_int_equal(b.state, REDRIVE_BREAKER_OPEN);
 }
 
-static void an_answer_given_twice_counts_once(void **state)
+TEST(an_answer_given_twice_counts_once)
 {
-    (void)state;
     struct redrive_breaker_config c = quick();
     c.success_threshold = 2;
     struct breaker b;
@@ -262,9 +249,8 @@ static void an_answer_given_twice_counts_once(void **state)
     assert_int_equal(b.probe_successes, 1);
 }
 
-static void only_probes_have_a_say_in_half_open(void **state)
+TEST(only_probes_have_a_say_in_half_open)
 {
-    (void)state;
     struct redrive_breaker_config c = quick();
     struct breaker b;
     breaker_init(&b, 1);
@@ -275,9 +261,8 @@ static void only_probes_have_a_say_in_half_open(void **state)
     assert_int_equal(b.state, REDRIVE_BREAKER_HALF_OPEN);
 }
 
-static void the_rate_rule_needs_its_minimum(void **state)
+TEST(the_rate_rule_needs_its_minimum)
 {
-    (void)state;
     struct redrive_breaker_config c = quick();
     c.failure_threshold = 0;
     c.failure_rate = 0.5;
@@ -297,9 +282,8 @@ static void the_rate_rule_needs_its_minimum(void **state)
     assert_true(fabs(status.rate - 0.5) < 1e-9);
 }
 
-static void old_calls_leave_the_window_bit_by_bit(void **state)
+TEST(old_calls_leave_the_window_bit_by_bit)
 {
-    (void)state;
     struct redrive_breaker_config c = quick();
     c.failure_threshold = 0;
     c.failure_rate = 0.9;
@@ -329,9 +313,8 @@ static struct breaker_counts sum_of(const struct breaker_window *w,
     return breaker_window_sum(w, c);
 }
 
-static void a_window_of_calls_forgets_one_for_each_that_comes(void **state)
+TEST(a_window_of_calls_forgets_one_for_each_that_comes)
 {
-    (void)state;
     static const uint32_t SIZES[] = {1, 63, 64, 65, 1000, REDRIVE_MAX_WINDOW_CALLS};
     for (size_t k = 0; k < sizeof SIZES / sizeof SIZES[0]; k++) {
         struct redrive_breaker_config c = quick();
@@ -350,9 +333,8 @@ static void a_window_of_calls_forgets_one_for_each_that_comes(void **state)
     }
 }
 
-static void a_window_that_gets_smaller_looks_at_the_newest(void **state)
+TEST(a_window_that_gets_smaller_looks_at_the_newest)
 {
-    (void)state;
     struct redrive_breaker_config c = quick();
     struct breaker_window w = {0};
     c.window_calls = 100;
@@ -367,9 +349,8 @@ static void a_window_that_gets_smaller_looks_at_the_newest(void **state)
     assert_int_equal(sum_of(&w, &c).calls, 0);
 }
 
-static void successes_of_another_process_go_where_they_belong(void **state)
+TEST(successes_of_another_process_go_where_they_belong)
 {
-    (void)state;
     struct redrive_breaker_config c = quick();
     c.window_ms = 10000;
     struct breaker_window mine = {0}, more = {0};
@@ -393,9 +374,8 @@ static void successes_of_another_process_go_where_they_belong(void **state)
     assert_int_equal(sum_of(&mine, &c).calls, 1);
 }
 
-static void successes_of_another_process_are_the_latest_calls(void **state)
+TEST(successes_of_another_process_are_the_latest_calls)
 {
-    (void)state;
     struct redrive_breaker_config c = quick();
     struct breaker_window mine = {0}, more = {0};
     c.window_calls = 10;
@@ -411,9 +391,8 @@ static void successes_of_another_process_are_the_latest_calls(void **state)
     assert_int_equal(sum_of(&mine, &c).calls, 10);
 }
 
-static void a_slow_probe_has_failed(void **state)
+TEST(a_slow_probe_has_failed)
 {
-    (void)state;
     struct redrive_breaker_config c = quick();
     c.slow_call_ms = 1000;
     struct breaker b;
@@ -429,9 +408,8 @@ static void a_slow_probe_has_failed(void **state)
     assert_int_equal(b.state, REDRIVE_BREAKER_CLOSED);
 }
 
-static void probes_that_are_judged_together_are_counted_out(void **state)
+TEST(probes_that_are_judged_together_are_counted_out)
 {
-    (void)state;
     struct redrive_breaker_config c = quick();
     c.half_open_max = 3;
     c.half_open_rate = 0.5;
@@ -463,9 +441,8 @@ static void probes_that_are_judged_together_are_counted_out(void **state)
     assert_int_equal(b.state, REDRIVE_BREAKER_OPEN);
 }
 
-static void smaller_half_open_max_brings_the_verdict_that_no_probe_would(void **state)
+TEST(smaller_half_open_max_brings_the_verdict_that_no_probe_would)
 {
-    (void)state;
     struct redrive_breaker_config c = quick();
     c.half_open_max = 4;
     c.half_open_rate = 0.5;
@@ -482,9 +459,8 @@ static void smaller_half_open_max_brings_the_verdict_that_no_probe_would(void **
     assert_int_equal(b.state, REDRIVE_BREAKER_CLOSED);
 }
 
-static void by_hand_it_is_tripped_disabled_and_reset(void **state)
+TEST(by_hand_it_is_tripped_disabled_and_reset)
 {
-    (void)state;
     struct redrive_breaker_config c = quick();
     struct breaker b;
     struct breaker_permit permit;
@@ -501,9 +477,8 @@ static void by_hand_it_is_tripped_disabled_and_reset(void **state)
     call(&b, &c, 700, BREAKER_SUCCESS);
 }
 
-static void results_from_before_a_reset_are_ignored(void **state)
+TEST(results_from_before_a_reset_are_ignored)
 {
-    (void)state;
     struct redrive_breaker_config c = quick();
     struct breaker b;
     struct breaker_permit permit;
@@ -514,9 +489,8 @@ static void results_from_before_a_reset_are_ignored(void **state)
     assert_int_equal(b.consecutive, 0);
 }
 
-static void a_simulated_failure_counts_like_a_real_one(void **state)
+TEST(a_simulated_failure_counts_like_a_real_one)
 {
-    (void)state;
     struct redrive_breaker_config c = quick();
     struct breaker b;
     breaker_init(&b, 1);
@@ -529,9 +503,8 @@ static void a_simulated_failure_counts_like_a_real_one(void **state)
     assert_int_equal(b.retry_at_ms, 20000);
 }
 
-static void status_tells_what_a_person_asks(void **state)
+TEST(status_tells_what_a_person_asks)
 {
-    (void)state;
     struct redrive_breaker_config c = quick();
     struct redrive_breaker_status status;
     struct breaker b;
@@ -557,9 +530,8 @@ static void status_tells_what_a_person_asks(void **state)
 #define HOUR_MS INT64_C(3600000)
 #define NOON_MS INT64_C(1700000000000)
 
-static void a_recovery_begins_anew_when_the_clock_is_set_back(void **state)
+TEST(a_recovery_begins_anew_when_the_clock_is_set_back)
 {
-    (void)state;
     struct redrive_breaker_config c = quick();
     struct redrive_breaker_status status;
     struct breaker_permit permit;
@@ -577,9 +549,8 @@ static void a_recovery_begins_anew_when_the_clock_is_set_back(void **state)
 }
 
 /* Two processes do not read exactly the same time. */
-static void a_second_back_is_no_new_clock(void **state)
+TEST(a_second_back_is_no_new_clock)
 {
-    (void)state;
     struct redrive_breaker_config c = quick();
     struct breaker b, before;
     breaker_init(&b, 1);
@@ -590,9 +561,8 @@ static void a_second_back_is_no_new_clock(void **state)
     assert_true(breaker_tick(&b, &c, NOON_MS - 1001));
 }
 
-static void the_lease_of_a_probe_begins_anew_when_the_clock_is_set_back(void **state)
+TEST(the_lease_of_a_probe_begins_anew_when_the_clock_is_set_back)
 {
-    (void)state;
     struct redrive_breaker_config c = quick();
     struct breaker b;
     breaker_init(&b, 1);
@@ -606,9 +576,8 @@ static void the_lease_of_a_probe_begins_anew_when_the_clock_is_set_back(void **s
     assert_in_range(b.retry_at_ms, NOON_MS, NOON_MS + HOUR_MS);
 }
 
-static void the_next_probe_does_not_wait_for_a_clock_that_was_ahead(void **state)
+TEST(the_next_probe_does_not_wait_for_a_clock_that_was_ahead)
 {
-    (void)state;
     struct redrive_breaker_config c = quick();
     struct breaker b;
     breaker_init(&b, 1);
@@ -618,9 +587,8 @@ static void the_next_probe_does_not_wait_for_a_clock_that_was_ahead(void **state
     (void)probe(&b, &c, NOON_MS + 60000);
 }
 
-static void calls_of_a_clock_that_was_ahead_grow_old(void **state)
+TEST(calls_of_a_clock_that_was_ahead_grow_old)
 {
-    (void)state;
     struct redrive_breaker_config c = quick();
     struct redrive_breaker_status status;
     struct breaker b;
@@ -635,43 +603,4 @@ static void calls_of_a_clock_that_was_ahead_grow_old(void **state)
     assert_int_equal(breaker_window_sum(&b.window, &c).calls, 2);
     call(&b, &c, NOON_MS + c.window_ms + c.window_ms / BREAKER_BUCKETS, BREAKER_SUCCESS);
     assert_int_equal(breaker_window_sum(&b.window, &c).calls, 1);
-}
-
-CHECK_FILE(breaker)
-{
-    const struct CMUnitTest tests[] = {
-        T(a_recovery_begins_anew_when_the_clock_is_set_back),
-        T(a_second_back_is_no_new_clock),
-        T(the_lease_of_a_probe_begins_anew_when_the_clock_is_set_back),
-        T(the_next_probe_does_not_wait_for_a_clock_that_was_ahead),
-        T(calls_of_a_clock_that_was_ahead_grow_old),
-        T(defaults_pass_their_own_check),
-        T(absurd_configurations_are_refused),
-        T(an_open_breaker_lets_nothing_through_until_its_time),
-        T(half_open_lets_out_only_its_probes),
-        T(after_a_probe_that_proved_nothing_the_next_waits_its_turn),
-        T(no_more_probes_than_there_are_slots),
-        T(enough_successes_close_it),
-        T(one_failed_probe_opens_it_again_for_longer),
-        T(recovery_jitter_stays_within_its_share),
-        T(a_lapsed_probe_opens_it_as_of_the_end_of_its_lease),
-        T(the_first_lease_to_end_counts_whichever_slot_it_has),
-        T(a_probe_that_answers_after_its_lease_changes_nothing),
-        T(an_answer_given_twice_counts_once),
-        T(only_probes_have_a_say_in_half_open),
-        T(the_rate_rule_needs_its_minimum),
-        T(old_calls_leave_the_window_bit_by_bit),
-        T(a_window_of_calls_forgets_one_for_each_that_comes),
-        T(a_window_that_gets_smaller_looks_at_the_newest),
-        T(successes_of_another_process_go_where_they_belong),
-        T(successes_of_another_process_are_the_latest_calls),
-        T(a_slow_probe_has_failed),
-        T(probes_that_are_judged_together_are_counted_out),
-        T(smaller_half_open_max_brings_the_verdict_that_no_probe_would),
-        T(by_hand_it_is_tripped_disabled_and_reset),
-        T(results_from_before_a_reset_are_ignored),
-        T(a_simulated_failure_counts_like_a_real_one),
-        T(status_tells_what_a_person_asks),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -25,9 +25,8 @@ static uint32_t start_retries(struct budget *b, const struct budget_config *conf
     return n;
 }
 
-static void a_new_budget_has_its_reserve(void **state)
+TEST(a_new_budget_has_its_reserve)
 {
-    (void)state;
     struct budget b;
     budget_init(&b, &TENTH, 5000);
     assert_int_equal(budget_room(&b, &TENTH, 5000), 10);
@@ -36,9 +35,8 @@ static void a_new_budget_has_its_reserve(void **state)
     assert_int_equal(budget_room(&b, &SHARE_ONLY, 5000), 1); /* a tenth of one would never do */
 }
 
-static void retries_are_a_share_of_first_attempts(void **state)
+TEST(retries_are_a_share_of_first_attempts)
 {
-    (void)state;
     struct budget b;
     budget_init(&b, &SHARE_ONLY, 0);
     assert_int_equal(start_retries(&b, &SHARE_ONLY, 0), 1);
@@ -57,9 +55,8 @@ static void retries_are_a_share_of_first_attempts(void **state)
     assert_true(status.tokens < 0.1);
 }
 
-static void what_is_older_than_the_window_does_not_count(void **state)
+TEST(what_is_older_than_the_window_does_not_count)
 {
-    (void)state;
     struct budget b;
     budget_init(&b, &SHARE_ONLY, 0);
     assert_int_equal(start_retries(&b, &SHARE_ONLY, 0), 1);
@@ -74,9 +71,8 @@ static void what_is_older_than_the_window_does_not_count(void **state)
     assert_int_equal(budget_room(&b, &SHARE_ONLY, 19500), 0); /* and both are gone */
 }
 
-static void the_reserve_fills_with_time(void **state)
+TEST(the_reserve_fills_with_time)
 {
-    (void)state;
     struct budget b;
     budget_init(&b, &TENTH, 0);
     assert_int_equal(budget_wait_ms(&b, &TENTH, 0), 0);
@@ -94,9 +90,8 @@ static void the_reserve_fills_with_time(void **state)
 }
 
 /* It says more than a new one: what it has counted makes room, or takes it. */
-static void a_budget_with_counts_is_not_full(void **state)
+TEST(a_budget_with_counts_is_not_full)
 {
-    (void)state;
     struct budget b;
     budget_init(&b, &TENTH, 0);
     start_firsts(&b, &TENTH, 10, 0);
@@ -107,9 +102,8 @@ static void a_budget_with_counts_is_not_full(void **state)
 }
 
 /* A share of 0 leaves the reserve; of 1, each first attempt may be retried once. */
-static void shares_of_0_and_of_1(void **state)
+TEST(shares_of_0_and_of_1)
 {
-    (void)state;
     const struct budget_config none = {.ratio = 0, .window_ms = 10000, .min_per_second = 0.1};
     const struct budget_config one = {.ratio = 1, .window_ms = 10000, .min_per_second = 0.1};
     struct budget b;
@@ -123,9 +117,8 @@ static void shares_of_0_and_of_1(void **state)
 }
 
 /* Over any stretch of time: at most the share of the first attempts, and what time gives. */
-static void the_bound_holds_for_any_order_of_starts(void **state)
+TEST(the_bound_holds_for_any_order_of_starts)
 {
-    (void)state;
     struct rng rng;
     rng_seed(&rng, 7);
     struct budget b;
@@ -148,9 +141,8 @@ static void the_bound_holds_for_any_order_of_starts(void **state)
 }
 
 /* The sequence that the tests of gRPC have: 4 tokens at most, 1.6 for a success. */
-static void tokens_go_as_those_of_grpc(void **state)
+TEST(tokens_go_as_those_of_grpc)
 {
-    (void)state;
     static const struct {
         bool has_failed;
         double tokens;
@@ -175,9 +167,8 @@ static void tokens_go_as_those_of_grpc(void **state)
     }
 }
 
-static void starts_take_no_tokens_and_time_gives_some(void **state)
+TEST(starts_take_no_tokens_and_time_gives_some)
 {
-    (void)state;
     const struct budget_config grpc = {.max_tokens = 10, .token_ratio = 0.1, .min_per_second = 0.5};
     struct budget b;
     budget_init(&b, &grpc, 0);
@@ -196,9 +187,8 @@ static void starts_take_no_tokens_and_time_gives_some(void **state)
     assert_true(budget_is_full(&b, &grpc, 20000));
 }
 
-static void a_start_that_is_taken_back_does_not_count(void **state)
+TEST(a_start_that_is_taken_back_does_not_count)
 {
-    (void)state;
     struct budget b;
     struct budget_status status;
     budget_init(&b, &SHARE_ONLY, 0);
@@ -217,9 +207,8 @@ static void a_start_that_is_taken_back_does_not_count(void **state)
     assert_true(budget_is_full(&b, &SHARE_ONLY, 20000));
 }
 
-static void by_share_results_change_nothing(void **state)
+TEST(by_share_results_change_nothing)
 {
-    (void)state;
     struct budget b;
     budget_init(&b, &TENTH, 0);
     budget_settle(&b, &TENTH, true, 0);
@@ -227,9 +216,8 @@ static void by_share_results_change_nothing(void **state)
     assert_true(budget_is_full(&b, &TENTH, 0));
 }
 
-static void a_clock_that_goes_back_gives_nothing(void **state)
+TEST(a_clock_that_goes_back_gives_nothing)
 {
-    (void)state;
     struct budget b;
     budget_init(&b, &TENTH, 100000);
     start_firsts(&b, &TENTH, 10, 100000);
@@ -242,9 +230,8 @@ static void a_clock_that_goes_back_gives_nothing(void **state)
     assert_int_equal(budget_room(&b, &TENTH, 41000), 1);
 }
 
-static void starts_of_a_clock_that_was_ahead_grow_old(void **state)
+TEST(starts_of_a_clock_that_was_ahead_grow_old)
 {
-    (void)state;
     struct budget b;
     struct budget_status status;
     budget_init(&b, &TENTH, 3600000);
@@ -258,9 +245,8 @@ static void starts_of_a_clock_that_was_ahead_grow_old(void **state)
     assert_int_equal(status.firsts, 0);
 }
 
-static void each_mark_follows_a_clock_that_was_set_back(void **state)
+TEST(each_mark_follows_a_clock_that_was_set_back)
 {
-    (void)state;
     struct budget b;
     budget_init(&b, &TENTH, 5000);
     assert_false(budget_follow_clock(&b, 5000));
@@ -273,18 +259,16 @@ static void each_mark_follows_a_clock_that_was_set_back(void **state)
     assert_false(budget_follow_clock(&b, 5000));
 }
 
-static void a_smaller_budget_cuts_what_was_saved_up(void **state)
+TEST(a_smaller_budget_cuts_what_was_saved_up)
 {
-    (void)state;
     const struct budget_config small = {.ratio = 0.1, .window_ms = 2000, .min_per_second = 1};
     struct budget b;
     budget_init(&b, &TENTH, 0);
     assert_int_equal(budget_room(&b, &small, 0), 2);
 }
 
-static void numbers_out_of_range_are_refused(void **state)
+TEST(numbers_out_of_range_are_refused)
 {
-    (void)state;
     static const struct budget_config BAD[] = {
         {.ratio = 0.1, .window_ms = 10000, .min_per_second = 0.001},
         {.ratio = 0.1, .window_ms = 10000, .min_per_second = 1e9},
@@ -304,27 +288,4 @@ static void numbers_out_of_range_are_refused(void **state)
     assert_true(budget_config_is_valid(&(struct budget_config){0}));
     assert_true(budget_config_is_valid(
         &(struct budget_config){.max_tokens = 4, .token_ratio = 1.6, .min_per_second = 1}));
-}
-
-CHECK_FILE(budget)
-{
-    const struct CMUnitTest tests[] = {
-        T(a_new_budget_has_its_reserve),
-        T(retries_are_a_share_of_first_attempts),
-        T(what_is_older_than_the_window_does_not_count),
-        T(the_reserve_fills_with_time),
-        T(a_budget_with_counts_is_not_full),
-        T(shares_of_0_and_of_1),
-        T(the_bound_holds_for_any_order_of_starts),
-        T(tokens_go_as_those_of_grpc),
-        T(starts_take_no_tokens_and_time_gives_some),
-        T(a_start_that_is_taken_back_does_not_count),
-        T(by_share_results_change_nothing),
-        T(a_clock_that_goes_back_gives_nothing),
-        T(starts_of_a_clock_that_was_ahead_grow_old),
-        T(each_mark_follows_a_clock_that_was_set_back),
-        T(a_smaller_budget_cuts_what_was_saved_up),
-        T(numbers_out_of_range_are_refused),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -13,9 +13,8 @@ static void check_date(int64_t days, int64_t year, int month, int day)
     assert_int_equal(civil_to_days(year, month, day), days);
 }
 
-static void known_days_have_their_dates(void **state)
+TEST(known_days_have_their_dates)
 {
-    (void)state;
     check_date(0, 1970, 1, 1);
     check_date(-1, 1969, 12, 31);
     check_date(11016, 2000, 2, 29);
@@ -28,9 +27,8 @@ static void known_days_have_their_dates(void **state)
     check_date(-141427, 1582, 10, 15);
 }
 
-static void every_day_follows_the_one_before(void **state)
+TEST(every_day_follows_the_one_before)
 {
-    (void)state;
     struct civil c = {.year = -405, .month = 1, .day = 1};
     int64_t days = civil_to_days(c.year, c.month, c.day);
     int weekday = civil_weekday(days);
@@ -49,9 +47,8 @@ static void every_day_follows_the_one_before(void **state)
     }
 }
 
-static void libc_agrees_on_seconds(void **state)
+TEST(libc_agrees_on_seconds)
 {
-    (void)state;
     for (int64_t s = INT64_C(-70000000000); s < INT64_C(70000000000); s += 86400 * 97 + 12345) {
         struct tm tm;
         time_t t = (time_t)s;
@@ -68,9 +65,8 @@ static void libc_agrees_on_seconds(void **state)
     }
 }
 
-static void leap_years_follow_gregory(void **state)
+TEST(leap_years_follow_gregory)
 {
-    (void)state;
     assert_true(civil_is_leap(2000));
     assert_true(civil_is_leap(2024));
     assert_true(civil_is_leap(-4));
@@ -81,16 +77,14 @@ static void leap_years_follow_gregory(void **state)
     assert_int_equal(civil_days_in_month(2023, 12), 31);
 }
 
-static void days_outside_of_their_month_count_on(void **state)
+TEST(days_outside_of_their_month_count_on)
 {
-    (void)state;
     assert_int_equal(civil_to_days(2023, 4, 31), civil_to_days(2023, 5, 1));
     assert_int_equal(civil_to_days(2024, 3, 0), civil_to_days(2024, 2, 29));
 }
 
-static void the_ends_of_time_do_not_overflow(void **state)
+TEST(the_ends_of_time_do_not_overflow)
 {
-    (void)state;
     struct civil last = civil_from_seconds(INT64_MAX);
     assert_int_equal(last.year, INT64_C(292277026596));
     assert_int_equal(last.month, 12);
@@ -106,17 +100,4 @@ static void the_ends_of_time_do_not_overflow(void **state)
     assert_true(civil_to_seconds(&far) < INT64_C(1) << 60);
     far.year = INT64_MIN;
     assert_true(civil_to_seconds(&far) > -(INT64_C(1) << 60));
-}
-
-CHECK_FILE(civil)
-{
-    const struct CMUnitTest tests[] = {
-        T(known_days_have_their_dates),
-        T(every_day_follows_the_one_before),
-        T(libc_agrees_on_seconds),
-        T(leap_years_follow_gregory),
-        T(days_outside_of_their_month_count_on),
-        T(the_ends_of_time_do_not_overflow),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

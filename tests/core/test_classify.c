@@ -11,25 +11,22 @@
 #define CLASS_OF(...) \
     redrive_class_name(classify(NULL, &(struct redrive_failure){__VA_ARGS__}, NULL).class_)
 
-static void nothing_that_speaks_of_failure_is_success(void **state)
+TEST(nothing_that_speaks_of_failure_is_success)
 {
-    (void)state;
     assert_string_equal(CLASS_OF(.exit_code = 0), "success");
     assert_string_equal(CLASS_OF(.http_status = 204), "success");
     assert_string_equal(CLASS_OF(.message = "done: connection refused twice"), "success");
     assert_string_equal(CLASS_OF(.failed = true), "transient");
 }
 
-static void an_exception_after_http_200_is_no_success(void **state)
+TEST(an_exception_after_http_200_is_no_success)
 {
-    (void)state;
     assert_string_equal(CLASS_OF(.http_status = 200, .error_type = "ValueError"), "validation");
     assert_string_equal(CLASS_OF(.http_status = 200, .error_type = "Nobody"), "transient");
 }
 
-static void the_handlers_own_word_beats_the_rest(void **state)
+TEST(the_handlers_own_word_beats_the_rest)
 {
-    (void)state;
     assert_string_equal(CLASS_OF(.status = "SUCCESS", .http_status = 500), "success");
     assert_string_equal(CLASS_OF(.status = "PERMANENT_FAIL", .http_status = 503), "permanent");
     assert_string_equal(CLASS_OF(.status = "database", .exit_code = 65), "database");
@@ -42,9 +39,8 @@ static void the_handlers_own_word_beats_the_rest(void **state)
     assert_string_equal(CLASS_OF(.status = "GREEN", .http_status = 404), "permanent");
 }
 
-static void sources_are_tried_in_their_order(void **state)
+TEST(sources_are_tried_in_their_order)
 {
-    (void)state;
     assert_string_equal(CLASS_OF(.error_type = "ValueError", .http_status = 503), "validation");
     assert_string_equal(CLASS_OF(.error_type = "Nobody", .http_status = 503), "transient");
     assert_string_equal(CLASS_OF(.error_type = "Nobody", .sqlstate = "40001"), "database");
@@ -60,9 +56,8 @@ static void sources_are_tried_in_their_order(void **state)
     .error_types = (const char *const[]){__VA_ARGS__}, \
     .n_error_types = sizeof((const char *const[]){__VA_ARGS__}) / sizeof(char *)
 
-static void base_types_speak_after_the_type_and_the_numbers(void **state)
+TEST(base_types_speak_after_the_type_and_the_numbers)
 {
-    (void)state;
     assert_string_equal(
         CLASS_OF(.error_type = "Own", TYPES("Own", "ConnectionError", "ValueError")), "network");
     assert_string_equal(CLASS_OF(TYPES("ValueError", "ConnectionError")), "validation");
@@ -75,9 +70,8 @@ static void base_types_speak_after_the_type_and_the_numbers(void **state)
     assert_string_equal(CLASS_OF(TYPES("Own", "Other")), "transient");
 }
 
-static void a_row_of_a_type_matches_what_derives_from_it(void **state)
+TEST(a_row_of_a_type_matches_what_derives_from_it)
 {
-    (void)state;
     const struct redrive_classify_row rows[] = {
         {.source = REDRIVE_SOURCE_ERROR_TYPE,
          .pattern = "HTTPError",
@@ -93,9 +87,8 @@ static void a_row_of_a_type_matches_what_derives_from_it(void **state)
     classifier_free(c);
 }
 
-static void types_beyond_the_maximum_are_not_looked_at(void **state)
+TEST(types_beyond_the_maximum_are_not_looked_at)
 {
-    (void)state;
     const char *types[REDRIVE_ERROR_TYPES_MAX + 1];
     for (size_t i = 0; i < REDRIVE_ERROR_TYPES_MAX; i++)
         types[i] = "Unknown";
@@ -110,9 +103,8 @@ static void types_beyond_the_maximum_are_not_looked_at(void **state)
     free(block);
 }
 
-static void whole_ranges_of_numbers_have_a_class(void **state)
+TEST(whole_ranges_of_numbers_have_a_class)
 {
-    (void)state;
     assert_string_equal(CLASS_OF(.http_status = 302), "permanent");
     assert_string_equal(CLASS_OF(.http_status = 418), "permanent");
     assert_string_equal(CLASS_OF(.http_status = 599), "transient");
@@ -125,9 +117,8 @@ static void whole_ranges_of_numbers_have_a_class(void **state)
     assert_string_equal(CLASS_OF(.curl_code = 27), "system");
 }
 
-static void what_matches_nothing_is_marked(void **state)
+TEST(what_matches_nothing_is_marked)
 {
-    (void)state;
     struct redrive_failure unknown = {.error_type = "SomethingNobodyKnows"};
     assert_true(classify(NULL, &unknown, NULL).unclassified);
     struct redrive_failure known = {.exit_code = 1};
@@ -136,9 +127,8 @@ static void what_matches_nothing_is_marked(void **state)
     assert_true(classify(NULL, &empty, NULL).unclassified);
 }
 
-static void rate_limits_hide_behind_other_statuses(void **state)
+TEST(rate_limits_hide_behind_other_statuses)
 {
-    (void)state;
     assert_string_equal(CLASS_OF(.http_status = 503, .retry_after_ms = 7000), "rate_limited");
     assert_string_equal(CLASS_OF(.http_status = 403, .message = "API rate limit exceeded"),
                         "rate_limited");
@@ -146,9 +136,8 @@ static void rate_limits_hide_behind_other_statuses(void **state)
     assert_string_equal(CLASS_OF(.http_status = 403), "authentication");
 }
 
-static void time_outs_are_told_from_other_failures(void **state)
+TEST(time_outs_are_told_from_other_failures)
 {
-    (void)state;
     static const char *const TYPES[] = {"httpx.NetworkError", "httpx.ReadTimeout"};
     static const struct redrive_failure TIMED_OUT[] = {
         {.http_status = 408},
@@ -174,9 +163,8 @@ static void time_outs_are_told_from_other_failures(void **state)
         assert_false(failure_is_timeout(&OTHERS[i]));
 }
 
-static void a_reason_far_down_a_message_is_not_looked_for(void **state)
+TEST(a_reason_far_down_a_message_is_not_looked_for)
 {
-    (void)state;
     char message[2000];
     memset(message, 'x', sizeof message);
     memcpy(message + 1000, "rate limit", 10);
@@ -184,16 +172,14 @@ static void a_reason_far_down_a_message_is_not_looked_for(void **state)
     assert_string_equal(CLASS_OF(.http_status = 403, .message = message), "authentication");
 }
 
-static void error_types_are_in_the_order_of_the_search(void **state)
+TEST(error_types_are_in_the_order_of_the_search)
 {
-    (void)state;
     for (size_t i = 1; table_error_type_at(i); i++)
         assert_true(strcmp(table_error_type_at(i - 1), table_error_type_at(i)) < 0);
 }
 
-static void every_error_type_is_found(void **state)
+TEST(every_error_type_is_found)
 {
-    (void)state;
     for (size_t i = 0; table_error_type_at(i); i++)
         assert_true(table_error_type(str_of(table_error_type_at(i))) > 0);
     assert_int_equal(table_error_type(STR("Timeou")), -1);
@@ -202,9 +188,8 @@ static void every_error_type_is_found(void **state)
     assert_string_equal(CLASS_OF(.error_type = "EWOULDBLOCK"), "system");
 }
 
-static void names_of_signals_and_errors_are_known(void **state)
+TEST(names_of_signals_and_errors_are_known)
 {
-    (void)state;
     assert_int_equal(classify_signal_number(STR("SIGKILL")), SIGKILL);
     assert_int_equal(classify_signal_number(STR("term")), SIGTERM);
     assert_int_equal(classify_signal_number(STR("SIGNONSENSE")), 0);
@@ -222,9 +207,8 @@ static enum redrive_class class_by_row(const struct redrive_classify_row *row,
     return found;
 }
 
-static void rows_match_by_every_source(void **state)
+TEST(rows_match_by_every_source)
 {
-    (void)state;
     static const struct {
         enum redrive_source source;
         const char *pattern;
@@ -257,9 +241,8 @@ static void rows_match_by_every_source(void **state)
     }
 }
 
-static void the_first_row_that_matches_wins(void **state)
+TEST(the_first_row_that_matches_wins)
 {
-    (void)state;
     const struct redrive_classify_row rows[] = {
         {REDRIVE_SOURCE_HTTP_STATUS, "404", REDRIVE_CLASS_SUCCESS, REDRIVE_SEVERITY_INFO, NULL,
          NULL, NULL, NULL},
@@ -278,9 +261,8 @@ static void the_first_row_that_matches_wins(void **state)
     classifier_free(NULL);
 }
 
-static void a_row_that_says_nothing_of_severity_has_that_of_its_class(void **state)
+TEST(a_row_that_says_nothing_of_severity_has_that_of_its_class)
 {
-    (void)state;
     struct redrive_classify_row row = {.source = REDRIVE_SOURCE_HTTP_STATUS,
                                        .pattern = "404",
                                        .class_ = REDRIVE_CLASS_AUTHENTICATION};
@@ -295,9 +277,8 @@ static void a_row_that_says_nothing_of_severity_has_that_of_its_class(void **sta
     classifier_free(c);
 }
 
-static void a_row_keeps_to_its_task_queue_service_and_user(void **state)
+TEST(a_row_keeps_to_its_task_queue_service_and_user)
 {
-    (void)state;
     struct redrive_failure failure = {.http_status = 404};
     struct classify_context all = {"enrich", "slow", "maps", "ann"};
     for (int i = 0; i < 4; i++) {
@@ -318,9 +299,8 @@ static void a_row_keeps_to_its_task_queue_service_and_user(void **state)
     }
 }
 
-static void bad_rows_are_refused_with_their_number(void **state)
+TEST(bad_rows_are_refused_with_their_number)
 {
-    (void)state;
     static const struct {
         enum redrive_source source;
         const char *pattern;
@@ -353,9 +333,8 @@ static void bad_rows_are_refused_with_their_number(void **state)
     }
 }
 
-static void a_regular_expression_that_would_eat_memory_is_refused(void **state)
+TEST(a_regular_expression_that_would_eat_memory_is_refused)
 {
-    (void)state;
     static const char *const PATTERNS[] = {
         "((((((((((((a+)+)+)+)+)+)+)+)+)+)+)+)+",
         "a+++++++++++++++++++++++",
@@ -392,9 +371,8 @@ static void a_regular_expression_that_would_eat_memory_is_refused(void **state)
     assert_int_equal(classify_row_check(&row, NULL), 0);
 }
 
-static void classes_and_severities_out_of_range_are_refused(void **state)
+TEST(classes_and_severities_out_of_range_are_refused)
 {
-    (void)state;
     struct redrive_classify_row row = {.source = REDRIVE_SOURCE_STATUS,
                                        .pattern = "x",
                                        .class_ = REDRIVE_CLASS_COUNT,
@@ -403,33 +381,4 @@ static void classes_and_severities_out_of_range_are_refused(void **state)
     row.class_ = REDRIVE_CLASS_NETWORK;
     row.severity = 99;
     assert_int_equal(classify_row_check(&row, NULL), REDRIVE_E_INVALID);
-}
-
-CHECK_FILE(classify)
-{
-    const struct CMUnitTest tests[] = {
-        T(nothing_that_speaks_of_failure_is_success),
-        T(an_exception_after_http_200_is_no_success),
-        T(the_handlers_own_word_beats_the_rest),
-        T(sources_are_tried_in_their_order),
-        T(base_types_speak_after_the_type_and_the_numbers),
-        T(a_row_of_a_type_matches_what_derives_from_it),
-        T(types_beyond_the_maximum_are_not_looked_at),
-        T(whole_ranges_of_numbers_have_a_class),
-        T(what_matches_nothing_is_marked),
-        T(rate_limits_hide_behind_other_statuses),
-        T(time_outs_are_told_from_other_failures),
-        T(a_reason_far_down_a_message_is_not_looked_for),
-        T(error_types_are_in_the_order_of_the_search),
-        T(every_error_type_is_found),
-        T(names_of_signals_and_errors_are_known),
-        T(rows_match_by_every_source),
-        T(the_first_row_that_matches_wins),
-        T(a_row_that_says_nothing_of_severity_has_that_of_its_class),
-        T(a_row_keeps_to_its_task_queue_service_and_user),
-        T(bad_rows_are_refused_with_their_number),
-        T(a_regular_expression_that_would_eat_memory_is_refused),
-        T(classes_and_severities_out_of_range_are_refused),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -24,9 +24,8 @@ static void check_same(const char *a, const char *b)
     assert_int_equal(ca.either_day, cb.either_day);
 }
 
-static void a_star_is_every_value(void **state)
+TEST(a_star_is_every_value)
 {
-    (void)state;
     struct cron c = cron_of("* * * * *");
     assert_int_equal(c.minutes, (UINT64_C(1) << 60) - 1);
     assert_int_equal(c.hours, (1u << 24) - 1);
@@ -36,9 +35,8 @@ static void a_star_is_every_value(void **state)
     assert_false(c.either_day);
 }
 
-static void lists_ranges_and_steps_are_read(void **state)
+TEST(lists_ranges_and_steps_are_read)
 {
-    (void)state;
     struct cron c = cron_of("0,30,5-7 1-10/3 5/10 */4 2");
     assert_int_equal(c.minutes, 1 | UINT64_C(1) << 30 | 7 << 5);
     assert_int_equal(c.hours, 1 << 1 | 1 << 4 | 1 << 7 | 1 << 10);
@@ -51,17 +49,15 @@ static void lists_ranges_and_steps_are_read(void **state)
     check_same("007 * * * *", "7 * * * *");
 }
 
-static void names_are_numbers_in_any_case(void **state)
+TEST(names_are_numbers_in_any_case)
 {
-    (void)state;
     check_same("0 0 * jan-MAR,Dec Mon-fri", "0 0 * 1-3,12 1-5");
     check_same("0 0 * feb/2 *", "0 0 * 2,4,6,8,10,12 *");
     check_same("0 0 * 1-jun wed,sat", "0 0 * 1-6 3,6");
 }
 
-static void zero_and_seven_are_sunday(void **state)
+TEST(zero_and_seven_are_sunday)
 {
-    (void)state;
     check_same("0 0 * * 0", "0 0 * * 7");
     check_same("0 0 * * sun", "0 0 * * 0");
     check_same("0 0 * * 5-7", "0 0 * * 0,5,6");
@@ -73,9 +69,8 @@ static void zero_and_seven_are_sunday(void **state)
     check_same("0 0 * * sun-sun", "0 0 * * 0");
 }
 
-static void shorthands_stand_for_expressions(void **state)
+TEST(shorthands_stand_for_expressions)
 {
-    (void)state;
     check_same("@yearly", "0 0 1 1 *");
     check_same("@annually", "0 0 1 1 *");
     check_same("@monthly", "0 0 1 * *");
@@ -86,9 +81,8 @@ static void shorthands_stand_for_expressions(void **state)
     check_same("\t0   0 1\t1 * ", "0 0 1 1 *");
 }
 
-static void days_are_either_only_when_both_are_restricted(void **state)
+TEST(days_are_either_only_when_both_are_restricted)
 {
-    (void)state;
     assert_true(cron_of("0 0 13 * fri").either_day);
     assert_true(cron_of("0 0 1-31 * 1-5").either_day);
     assert_false(cron_of("0 0 */2 * fri").either_day);
@@ -112,9 +106,8 @@ static void check_refused(const char *text, int code, const char *message, const
     assert_int_equal(cron.minutes, untouched.minutes);
 }
 
-static void mistakes_are_named_with_field_and_position(void **state)
+TEST(mistakes_are_named_with_field_and_position)
 {
-    (void)state;
 #define INVALID "invalid cron expression: "
     check_refused("60 * * * *", REDRIVE_E_RANGE, INVALID "minute 60 is out of range",
                   "minute (field 1), position 1: expected 0 to 59", "");
@@ -160,9 +153,8 @@ static void mistakes_are_named_with_field_and_position(void **state)
                   "minute (field 1), position 1: expected 0 to 59", "");
 }
 
-static void ranges_that_run_backwards_are_refused(void **state)
+TEST(ranges_that_run_backwards_are_refused)
 {
-    (void)state;
     check_refused("0 22-2 * * *", REDRIVE_E_RANGE, INVALID "the range runs backwards",
                   "hour (field 2), position 6: expected a value that is not lower than the first",
                   "write two ranges, separated by a comma");
@@ -176,9 +168,8 @@ static void ranges_that_run_backwards_are_refused(void **state)
                   "write two ranges, separated by a comma");
 }
 
-static void misspelt_names_get_the_nearest(void **state)
+TEST(misspelt_names_get_the_nearest)
 {
-    (void)state;
     const char *month = "month (field 4), position 7: expected 1 to 12 or jan to dec";
     const char *weekday = "day of week (field 5), position 9: expected 0 to 7 or sun to sat";
     check_refused("0 0 1 janury *", REDRIVE_E_UNKNOWN, INVALID "unknown month `janury`", month,
@@ -201,9 +192,8 @@ static void misspelt_names_get_the_nearest(void **state)
                   "");
 }
 
-static void there_are_five_fields(void **state)
+TEST(there_are_five_fields)
 {
-    (void)state;
     const char *expected = "expected 5: minute, hour, day of month, month, day of week";
     check_refused("", REDRIVE_E_PARSE, INVALID "0 fields", expected, "");
     check_refused(NULL, REDRIVE_E_PARSE, INVALID "0 fields", expected, "");
@@ -212,9 +202,8 @@ static void there_are_five_fields(void **state)
                   "seconds and years have no field");
 }
 
-static void what_can_never_fire_is_refused(void **state)
+TEST(what_can_never_fire_is_refused)
 {
-    (void)state;
     const char *message = INVALID "it would never fire";
     const char *detail = "none of its months has a day that it names";
     check_refused("0 0 31 2 *", REDRIVE_E_INVALID, message, detail, "");
@@ -236,9 +225,8 @@ static int64_t next_s(const char *text, const struct tz *tz, int64_t after_s)
     return tick_ms / 1000;
 }
 
-static void ticks_are_strictly_later(void **state)
+TEST(ticks_are_strictly_later)
 {
-    (void)state;
     struct cron cron = cron_of("*/2 * * * *");
     int64_t tick;
     assert_int_equal(cron_next(&cron, tz_utc(), 0, &tick), 0);
@@ -253,9 +241,8 @@ static void ticks_are_strictly_later(void **state)
     assert_int_equal(tick, -120000);
 }
 
-static void days_match_either_way_or_both(void **state)
+TEST(days_match_either_way_or_both)
 {
-    (void)state;
     const struct tz *tz = tz_utc();
     /* September 2024: the 13th is a Friday, the 1st a Sunday. */
     assert_int_equal(next_s("0 0 13 * fri", tz, utc(2024, 9, 1, 0, 0)), utc(2024, 9, 6, 0, 0));
@@ -263,9 +250,8 @@ static void days_match_either_way_or_both(void **state)
     assert_int_equal(next_s("0 0 */12 * fri", tz, utc(2024, 9, 1, 0, 0)), utc(2024, 9, 13, 0, 0));
 }
 
-static void rare_ticks_are_found(void **state)
+TEST(rare_ticks_are_found)
 {
-    (void)state;
     const struct tz *tz = tz_utc();
     assert_int_equal(next_s("0 0 29 2 *", tz, utc(2024, 2, 29, 0, 0)), utc(2028, 2, 29, 0, 0));
     assert_int_equal(next_s("0 0 29 2 *", tz, utc(2096, 2, 29, 0, 0)), utc(2104, 2, 29, 0, 0));
@@ -276,9 +262,8 @@ static void rare_ticks_are_found(void **state)
     assert_int_equal(next_s("@yearly", tz, utc(2024, 1, 1, 0, 0)), utc(2025, 1, 1, 0, 0));
 }
 
-static void the_ends_of_time_have_no_next_tick(void **state)
+TEST(the_ends_of_time_have_no_next_tick)
 {
-    (void)state;
     struct cron cron = cron_of("0 0 1 1 *");
     int64_t tick = 42;
     assert_int_equal(cron_next(&cron, tz_utc(), INT64_MAX, &tick), REDRIVE_E_NOT_FOUND);
@@ -288,9 +273,8 @@ static void the_ends_of_time_have_no_next_tick(void **state)
 }
 
 /* A span of local time in which a tick falls can be one that no clock of the zone ever shows. */
-static void a_zone_may_never_show_a_time(void **state)
+TEST(a_zone_may_never_show_a_time)
 {
-    (void)state;
     struct cron cron = cron_of("30 * 29 2 *");
     struct tz_transition flips[2 * 12];
     struct tz tz = {.transitions = flips, .n_transitions = 0};
@@ -308,9 +292,8 @@ static void a_zone_may_never_show_a_time(void **state)
     assert_int_equal(tick, utc(2004, 2, 29, 0, 0) * 1000);
 }
 
-static void clocks_set_back_and_forward_again_repeat_nothing(void **state)
+TEST(clocks_set_back_and_forward_again_repeat_nothing)
 {
-    (void)state;
     /* At 03:00 it becomes 02:00, and ten minutes later 03:10 again. */
     struct tz_transition flips[] = {{utc(2024, 1, 1, 3, 0), -3600}, {utc(2024, 1, 1, 3, 10), 0}};
     struct tz tz = {.transitions = flips, .n_transitions = 2};
@@ -341,9 +324,8 @@ static void check_ticks(const char *text, const char *zone, int64_t from, int64_
     check_ticks(text, zone, from, to, (const int64_t[]){__VA_ARGS__}, \
                 sizeof((const int64_t[]){__VA_ARGS__}) / sizeof(int64_t))
 
-static void a_time_in_a_gap_fires_at_its_end(void **state)
+TEST(a_time_in_a_gap_fires_at_its_end)
 {
-    (void)state;
     /* Berlin, 31 March 2024: 02:00 became 03:00 at 01:00 UTC. */
     const int64_t from = utc(2024, 3, 30, 23, 0), to = utc(2024, 3, 31, 22, 0);
     CHECK_TICKS("30 2 * * *", "Europe/Berlin", from, to, utc(2024, 3, 31, 1, 0));
@@ -359,9 +341,8 @@ static void a_time_in_a_gap_fires_at_its_end(void **state)
                 utc(2024, 3, 10, 7, 0));
 }
 
-static void a_time_that_repeats_fires_on_the_first_pass(void **state)
+TEST(a_time_that_repeats_fires_on_the_first_pass)
 {
-    (void)state;
     /* Berlin, 27 October 2024: 03:00 became 02:00 at 01:00 UTC. */
     const int64_t from = utc(2024, 10, 26, 22, 0), to = utc(2024, 10, 27, 23, 0);
     CHECK_TICKS("30 2 * * *", "Europe/Berlin", from, to, utc(2024, 10, 27, 0, 30));
@@ -378,9 +359,8 @@ static void a_time_that_repeats_fires_on_the_first_pass(void **state)
     tz_release(&tz);
 }
 
-static void intervals_follow_elapsed_time(void **state)
+TEST(intervals_follow_elapsed_time)
 {
-    (void)state;
     struct tz tz;
     zone_load("Europe/Berlin", &tz);
     static const char *const EVERY_HOUR[] = {"15 * * * *", "15 */1 * * *", "15 0-23 * * *"};
@@ -395,9 +375,8 @@ static void intervals_follow_elapsed_time(void **state)
     tz_release(&tz);
 }
 
-static void half_hour_changes_are_followed(void **state)
+TEST(half_hour_changes_are_followed)
 {
-    (void)state;
     /* Lord Howe, 6 October 2024: 02:00 became 02:30 at 15:30 UTC the day before. */
     CHECK_TICKS("15 2 * * *", "Australia/Lord_Howe", utc(2024, 10, 5, 13, 30),
                 utc(2024, 10, 6, 13, 0), utc(2024, 10, 5, 15, 30));
@@ -411,9 +390,8 @@ static void half_hour_changes_are_followed(void **state)
                 utc(2024, 4, 6, 15, 0), utc(2024, 4, 6, 15, 30));
 }
 
-static void a_day_without_midnight_still_has_its_daily_tick(void **state)
+TEST(a_day_without_midnight_still_has_its_daily_tick)
 {
-    (void)state;
     /* São Paulo, 4 November 2018: 00:00 became 01:00 at 03:00 UTC. */
     CHECK_TICKS("@daily", "America/Sao_Paulo", utc(2018, 11, 3, 3, 0), utc(2018, 11, 6, 2, 0),
                 utc(2018, 11, 3, 3, 0), utc(2018, 11, 4, 3, 0), utc(2018, 11, 5, 2, 0));
@@ -430,40 +408,9 @@ static void a_day_without_midnight_still_has_its_daily_tick(void **state)
                 utc(2024, 4, 14, 2, 0));
 }
 
-static void a_day_that_is_left_out_fires_as_the_next_begins(void **state)
+TEST(a_day_that_is_left_out_fires_as_the_next_begins)
 {
-    (void)state;
     /* Samoa had no 30 December 2011. */
     CHECK_TICKS("30 2 * * *", "Pacific/Apia", utc(2011, 12, 29, 10, 0), utc(2011, 12, 31, 10, 0),
                 utc(2011, 12, 29, 12, 30), utc(2011, 12, 30, 10, 0), utc(2011, 12, 30, 12, 30));
-}
-
-CHECK_FILE(cron)
-{
-    const struct CMUnitTest tests[] = {
-        T(a_star_is_every_value),
-        T(lists_ranges_and_steps_are_read),
-        T(names_are_numbers_in_any_case),
-        T(zero_and_seven_are_sunday),
-        T(shorthands_stand_for_expressions),
-        T(days_are_either_only_when_both_are_restricted),
-        T(mistakes_are_named_with_field_and_position),
-        T(ranges_that_run_backwards_are_refused),
-        T(misspelt_names_get_the_nearest),
-        T(there_are_five_fields),
-        T(what_can_never_fire_is_refused),
-        T(ticks_are_strictly_later),
-        T(days_match_either_way_or_both),
-        T(rare_ticks_are_found),
-        T(the_ends_of_time_have_no_next_tick),
-        T(a_zone_may_never_show_a_time),
-        T(clocks_set_back_and_forward_again_repeat_nothing),
-        T(a_time_in_a_gap_fires_at_its_end),
-        T(a_time_that_repeats_fires_on_the_first_pass),
-        T(intervals_follow_elapsed_time),
-        T(half_hour_changes_are_followed),
-        T(a_day_without_midnight_still_has_its_daily_tick),
-        T(a_day_that_is_left_out_fires_as_the_next_begins),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -130,9 +130,8 @@ static void compare_with_witness(const struct sets *s, const struct calendar *c,
     }
 }
 
-static void every_tick_of_three_years_is_what_a_minute_walk_finds(void **state)
+TEST(every_tick_of_three_years_is_what_a_minute_walk_finds)
 {
-    (void)state;
     static const struct {
         const char *zone;
         int64_t year;
@@ -157,12 +156,4 @@ static void every_tick_of_three_years_is_what_a_minute_walk_finds(void **state)
         free(calendar.minutes);
         tz_release(&tz);
     }
-}
-
-CHECK_FILE(cron_witness)
-{
-    const struct CMUnitTest tests[] = {
-        T(every_tick_of_three_years_is_what_a_minute_walk_finds),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

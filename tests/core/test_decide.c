@@ -32,9 +32,8 @@ static struct decision decide_http(uint32_t attempts, int status, const struct r
     return decide(&job, &outcome, p, NULL);
 }
 
-static void success_completes_the_job(void **state)
+TEST(success_completes_the_job)
 {
-    (void)state;
     struct redrive_policy policy = policy_of("handler");
     struct decision d = decide_http(1, 200, &policy);
     assert_int_equal(d.state, REDRIVE_STATE_COMPLETED);
@@ -44,9 +43,8 @@ static void success_completes_the_job(void **state)
     assert_true(d.uses_attempt);
 }
 
-static void a_transient_failure_is_retried_after_the_policys_delay(void **state)
+TEST(a_transient_failure_is_retried_after_the_policys_delay)
 {
-    (void)state;
     struct redrive_policy policy = policy_of("handler");
     struct decision d = decide_http(3, 503, &policy);
     assert_int_equal(d.state, REDRIVE_STATE_RETRYING);
@@ -56,9 +54,8 @@ static void a_transient_failure_is_retried_after_the_policys_delay(void **state)
     assert_int_equal(d.breaker, BREAKER_FAILURE);
 }
 
-static void a_service_that_cannot_keep_up_is_told_from_one_that_fails(void **state)
+TEST(a_service_that_cannot_keep_up_is_told_from_one_that_fails)
 {
-    (void)state;
     struct redrive_policy policy = policy_of("handler");
     assert_true(decide_http(1, 429, &policy).is_overload);
     assert_true(decide_http(1, 504, &policy).is_overload);
@@ -71,9 +68,8 @@ static void a_service_that_cannot_keep_up_is_told_from_one_that_fails(void **sta
     assert_false(decide_http(1, 200, &policy).is_overload);
 }
 
-static void the_last_attempt_ends_exhausted(void **state)
+TEST(the_last_attempt_ends_exhausted)
 {
-    (void)state;
     struct redrive_policy policy = policy_of("thumbnail");
     assert_int_equal(decide_http(2, 503, &policy).state, REDRIVE_STATE_RETRYING);
     struct decision d = decide_http(3, 503, &policy);
@@ -83,17 +79,15 @@ static void the_last_attempt_ends_exhausted(void **state)
     assert_int_equal(decide_http(3, 503, &policy).state, REDRIVE_STATE_FAILED);
 }
 
-static void no_retries_means_one_attempt(void **state)
+TEST(no_retries_means_one_attempt)
 {
-    (void)state;
     struct redrive_policy policy = policy_of("handler");
     policy.max_retries = 0;
     assert_int_equal(decide_http(1, 503, &policy).reason, REDRIVE_REASON_EXHAUSTED);
 }
 
-static void classes_that_are_not_retried_end_at_once(void **state)
+TEST(classes_that_are_not_retried_end_at_once)
 {
-    (void)state;
     struct redrive_policy policy = policy_of("handler");
     struct decision d = decide_http(1, 422, &policy);
     assert_int_equal(d.state, REDRIVE_STATE_DEAD_LETTER);
@@ -113,9 +107,8 @@ static struct decision decide_type(const char *type, const struct redrive_policy
     return decide(&job, &outcome, policy, NULL);
 }
 
-static void retry_on_beats_the_class_and_excludes_the_rest(void **state)
+TEST(retry_on_beats_the_class_and_excludes_the_rest)
 {
-    (void)state;
     struct redrive_policy policy = policy_of("thumbnail");
     policy.retry_on = (struct redrive_match){
         .classes = 1u << REDRIVE_CLASS_NETWORK,
@@ -137,9 +130,8 @@ static void retry_on_beats_the_class_and_excludes_the_rest(void **state)
     assert_int_equal(decide_http(1, 503, &policy).reason, REDRIVE_REASON_NOT_RETRIABLE);
 }
 
-static void give_up_on_beats_retry_on(void **state)
+TEST(give_up_on_beats_retry_on)
 {
-    (void)state;
     struct redrive_policy policy = policy_of("thumbnail");
     policy.retry_on.classes = 1u << REDRIVE_CLASS_NETWORK;
     policy.give_up_on = (struct redrive_match){
@@ -159,9 +151,8 @@ static struct decision decide_outcome(const struct outcome *outcome,
     return decide(&job, outcome, policy, NULL);
 }
 
-static void retry_on_leaves_lost_and_killed_runs_to_be_retried(void **state)
+TEST(retry_on_leaves_lost_and_killed_runs_to_be_retried)
 {
-    (void)state;
     static const int FROM_OUTSIDE[] = {SIGKILL, SIGTERM, SIGINT, SIGQUIT, SIGHUP};
     struct redrive_policy policy = policy_of("handler");
     policy.retry_on =
@@ -191,9 +182,8 @@ static void retry_on_leaves_lost_and_killed_runs_to_be_retried(void **state)
     assert_int_equal(decide_outcome(&outcome, &policy).reason, REDRIVE_REASON_NOT_RETRIABLE);
 }
 
-static void lists_may_name_a_type_that_the_error_derives_from(void **state)
+TEST(lists_may_name_a_type_that_the_error_derives_from)
 {
-    (void)state;
     static const char *const TYPES[] = {"httpx.ConnectTimeout", "httpx.TimeoutException",
                                         "httpx.HTTPError"};
     struct redrive_policy policy = policy_of("handler");
@@ -211,9 +201,8 @@ static void lists_may_name_a_type_that_the_error_derives_from(void **state)
     assert_int_equal(decide_outcome(&outcome, &policy).reason, REDRIVE_REASON_NOT_RETRIABLE);
 }
 
-static void retry_on_may_list_all_failures(void **state)
+TEST(retry_on_may_list_all_failures)
 {
-    (void)state;
     struct redrive_policy policy = policy_of("thumbnail");
     policy.retry_on.classes = REDRIVE_ALL_FAILURES;
     assert_int_equal(decide_http(1, 422, &policy).state, REDRIVE_STATE_RETRYING);
@@ -221,9 +210,8 @@ static void retry_on_may_list_all_failures(void **state)
     assert_int_equal(decide_http(1, 200, &policy).state, REDRIVE_STATE_COMPLETED);
 }
 
-static void a_class_has_its_own_delay_and_limit(void **state)
+TEST(a_class_has_its_own_delay_and_limit)
 {
-    (void)state;
     struct redrive_policy policy = policy_of("tasks-network");
     struct redrive_class_rule database = {.backoff = policy_of("tasks-database").backoff,
                                           .max_retries = 3};
@@ -258,9 +246,8 @@ static int64_t three_seconds(uint32_t n, uint64_t seed, void *ctx)
     return (int64_t)n * *(const int64_t *)ctx;
 }
 
-static void a_program_may_choose_the_delay_itself(void **state)
+TEST(a_program_may_choose_the_delay_itself)
 {
-    (void)state;
     struct redrive_policy policy = policy_of("tasks-network");
     struct redrive_class_rule rule = {.backoff = policy.backoff, .max_retries = -1};
     int64_t step_ms = 3000;
@@ -275,9 +262,8 @@ static void a_program_may_choose_the_delay_itself(void **state)
     assert_int_equal(decide(&job, &outcome, &policy, NULL).delay_ms, 10000);
 }
 
-static void an_asked_delay_is_a_floor_with_up_to_a_tenth_more(void **state)
+TEST(an_asked_delay_is_a_floor_with_up_to_a_tenth_more)
 {
-    (void)state;
     struct redrive_policy policy = policy_of("handler");
     policy.total_timeout_ms = 0;
     struct job_facts job = after_attempt(1);
@@ -304,9 +290,8 @@ static void an_asked_delay_is_a_floor_with_up_to_a_tenth_more(void **state)
     assert_in_range(decide(&job, &outcome, &policy, NULL).delay_ms, 3600000, 3960000);
 }
 
-static void a_retry_that_would_begin_too_late_is_not_scheduled(void **state)
+TEST(a_retry_that_would_begin_too_late_is_not_scheduled)
 {
-    (void)state;
     struct redrive_policy policy = policy_of("handler");
     struct outcome outcome = failed_with_http(503);
     struct job_facts job = after_attempt(2);
@@ -331,9 +316,8 @@ static void a_retry_that_would_begin_too_late_is_not_scheduled(void **state)
     assert_int_equal(decide(&job, &outcome, &policy, NULL).state, REDRIVE_STATE_RETRYING);
 }
 
-static void the_jobs_own_deadline_counts_too(void **state)
+TEST(the_jobs_own_deadline_counts_too)
 {
-    (void)state;
     struct redrive_policy policy = policy_of("handler");
     struct outcome outcome = failed_with_http(503);
     struct job_facts job = after_attempt(2);
@@ -346,9 +330,8 @@ static void the_jobs_own_deadline_counts_too(void **state)
     assert_int_equal(decide(&job, &outcome, &policy, NULL).state, REDRIVE_STATE_RETRYING);
 }
 
-static void what_can_never_run_ends_whatever_is_worth_retrying(void **state)
+TEST(what_can_never_run_ends_whatever_is_worth_retrying)
 {
-    (void)state;
     struct redrive_policy policy = policy_of("handler");
     policy.retry_on = (struct redrive_match){.classes = 1u << REDRIVE_CLASS_VALIDATION};
     const struct job_facts job = after_attempt(0);
@@ -363,9 +346,8 @@ static void what_can_never_run_ends_whatever_is_worth_retrying(void **state)
     assert_int_equal(decide(&job, &outcome, &policy, NULL).state, REDRIVE_STATE_FAILED);
 }
 
-static void what_cannot_be_read_ends_as_damaged(void **state)
+TEST(what_cannot_be_read_ends_as_damaged)
 {
-    (void)state;
     struct redrive_policy policy = policy_of("handler");
     policy.retry_on = (struct redrive_match){.classes = 1u << REDRIVE_CLASS_VALIDATION};
     const struct job_facts job = after_attempt(0);
@@ -377,9 +359,8 @@ static void what_cannot_be_read_ends_as_damaged(void **state)
     assert_int_equal(d.severity, REDRIVE_SEVERITY_ERROR);
 }
 
-static void the_third_crash_in_a_row_is_poison(void **state)
+TEST(the_third_crash_in_a_row_is_poison)
 {
-    (void)state;
     struct redrive_policy policy = policy_of("handler");
     static const int CRASHES[] = {SIGSEGV, SIGABRT, SIGBUS, SIGILL, SIGFPE};
     for (size_t i = 0; i < sizeof CRASHES / sizeof CRASHES[0]; i++) {
@@ -395,9 +376,8 @@ static void the_third_crash_in_a_row_is_poison(void **state)
     }
 }
 
-static void another_ending_breaks_the_row_of_crashes(void **state)
+TEST(another_ending_breaks_the_row_of_crashes)
 {
-    (void)state;
     struct redrive_policy policy = policy_of("handler");
     struct job_facts job = after_attempt(2);
     job.crashes = 2;
@@ -409,9 +389,8 @@ static void another_ending_breaks_the_row_of_crashes(void **state)
     assert_int_equal(decide(&job, &outcome, &policy, NULL).crashes, 2);
 }
 
-static void a_lost_lease_is_a_system_failure_and_poison_at_the_third(void **state)
+TEST(a_lost_lease_is_a_system_failure_and_poison_at_the_third)
 {
-    (void)state;
     struct redrive_policy policy = policy_of("handler");
     struct job_facts job = after_attempt(1);
     struct outcome lost = {.ending = ENDING_LEASE_LOST};
@@ -423,9 +402,8 @@ static void a_lost_lease_is_a_system_failure_and_poison_at_the_third(void **stat
     assert_int_equal(decide(&job, &lost, &policy, NULL).reason, REDRIVE_REASON_POISON);
 }
 
-static void a_lost_probe_counts_against_the_breaker(void **state)
+TEST(a_lost_probe_counts_against_the_breaker)
 {
-    (void)state;
     struct redrive_policy policy = policy_of("handler");
     struct job_facts job = after_attempt(1);
     job.is_probe = true;
@@ -433,9 +411,8 @@ static void a_lost_probe_counts_against_the_breaker(void **state)
     assert_int_equal(decide(&job, &lost, &policy, NULL).breaker, BREAKER_FAILURE);
 }
 
-static void a_released_start_is_taken_back(void **state)
+TEST(a_released_start_is_taken_back)
 {
-    (void)state;
     struct redrive_policy policy = policy_of("handler");
     struct job_facts job = after_attempt(6);
     struct outcome released = {.ending = ENDING_RELEASED};
@@ -445,9 +422,8 @@ static void a_released_start_is_taken_back(void **state)
     assert_int_equal(d.breaker, BREAKER_RETURNED);
 }
 
-static void a_snooze_waits_as_asked_and_takes_no_attempt(void **state)
+TEST(a_snooze_waits_as_asked_and_takes_no_attempt)
 {
-    (void)state;
     struct redrive_policy policy = policy_of("handler");
     struct job_facts job = after_attempt(6);
     struct outcome snoozed = {.ending = ENDING_SNOOZED, .snooze_ms = 45000};
@@ -460,9 +436,8 @@ static void a_snooze_waits_as_asked_and_takes_no_attempt(void **state)
     assert_int_equal(decide(&job, &snoozed, &policy, NULL).delay_ms, 0);
 }
 
-static void endings_by_hand_and_by_the_clock(void **state)
+TEST(endings_by_hand_and_by_the_clock)
 {
-    (void)state;
     struct redrive_policy policy = policy_of("handler");
     struct job_facts job = after_attempt(1);
     struct outcome outcome = {.ending = ENDING_CANCELLED};
@@ -478,9 +453,8 @@ static void endings_by_hand_and_by_the_clock(void **state)
     assert_int_equal(d.state, REDRIVE_STATE_DEAD_LETTER);
 }
 
-static void the_users_classifier_is_asked(void **state)
+TEST(the_users_classifier_is_asked)
 {
-    (void)state;
     struct redrive_policy policy = policy_of("handler");
     struct redrive_classify_row row = {.source = REDRIVE_SOURCE_HTTP_STATUS,
                                        .pattern = "503",
@@ -499,9 +473,8 @@ static void the_users_classifier_is_asked(void **state)
     classifier_free(classifier);
 }
 
-static void what_nobody_knows_is_transient_and_counted(void **state)
+TEST(what_nobody_knows_is_transient_and_counted)
 {
-    (void)state;
     struct redrive_policy policy = policy_of("handler");
     struct decision d = decide_type("SomethingNobodyKnows", &policy);
     assert_int_equal(d.class_, REDRIVE_CLASS_TRANSIENT);
@@ -509,46 +482,10 @@ static void what_nobody_knows_is_transient_and_counted(void **state)
     assert_int_equal(d.state, REDRIVE_STATE_RETRYING);
 }
 
-static void reasons_for_a_delay_have_names(void **state)
+TEST(reasons_for_a_delay_have_names)
 {
-    (void)state;
     assert_string_equal(delay_why_name(DELAY_NONE), "none");
     assert_string_equal(delay_why_name(DELAY_ASKED), "asked");
     assert_string_equal(delay_why_name(DELAY_TOO_LATE), "too_late");
     assert_string_equal(delay_why_name(DELAY_SNOOZE), "snooze");
-}
-
-CHECK_FILE(decide)
-{
-    const struct CMUnitTest tests[] = {
-        T(success_completes_the_job),
-        T(a_transient_failure_is_retried_after_the_policys_delay),
-        T(a_service_that_cannot_keep_up_is_told_from_one_that_fails),
-        T(the_last_attempt_ends_exhausted),
-        T(no_retries_means_one_attempt),
-        T(classes_that_are_not_retried_end_at_once),
-        T(retry_on_beats_the_class_and_excludes_the_rest),
-        T(give_up_on_beats_retry_on),
-        T(retry_on_leaves_lost_and_killed_runs_to_be_retried),
-        T(lists_may_name_a_type_that_the_error_derives_from),
-        T(retry_on_may_list_all_failures),
-        T(a_class_has_its_own_delay_and_limit),
-        T(a_program_may_choose_the_delay_itself),
-        T(an_asked_delay_is_a_floor_with_up_to_a_tenth_more),
-        T(a_retry_that_would_begin_too_late_is_not_scheduled),
-        T(the_jobs_own_deadline_counts_too),
-        T(what_can_never_run_ends_whatever_is_worth_retrying),
-        T(what_cannot_be_read_ends_as_damaged),
-        T(the_third_crash_in_a_row_is_poison),
-        T(another_ending_breaks_the_row_of_crashes),
-        T(a_lost_lease_is_a_system_failure_and_poison_at_the_third),
-        T(a_lost_probe_counts_against_the_breaker),
-        T(a_released_start_is_taken_back),
-        T(a_snooze_waits_as_asked_and_takes_no_attempt),
-        T(endings_by_hand_and_by_the_clock),
-        T(the_users_classifier_is_asked),
-        T(what_nobody_knows_is_transient_and_counted),
-        T(reasons_for_a_delay_have_names),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -20,9 +20,8 @@ static const struct experiment PATIENCE = {
 
 /* ---- Names ----------------------------------------------------------------------------------- */
 
-static void a_name_needs_no_quoting(void **state)
+TEST(a_name_needs_no_quoting)
 {
-    (void)state;
     char longest[EXPERIMENT_NAME_MAX + 2];
     memset(longest, 'x', sizeof longest);
     assert_true(experiment_name_valid((struct str){longest, EXPERIMENT_NAME_MAX}));
@@ -37,9 +36,8 @@ static void a_name_needs_no_quoting(void **state)
 /* ---- The choice ------------------------------------------------------------------------------ */
 
 /* The points are those of `printf patience/job-1 | sha256sum`: 0.2442, 0.3480 … */
-static void an_arm_is_chosen_by_a_hash_that_anyone_can_compute(void **state)
+TEST(an_arm_is_chosen_by_a_hash_that_anyone_can_compute)
 {
-    (void)state;
     static const struct {
         const char *id;
         const char *arm;
@@ -52,9 +50,8 @@ static void an_arm_is_chosen_by_a_hash_that_anyone_can_compute(void **state)
                             CHOICES[i].arm);
 }
 
-static void shares_are_kept(void **state)
+TEST(shares_are_kept)
 {
-    (void)state;
     size_t counts[3] = {0};
     char id[16];
     for (int i = 0; i < 10000; i++) {
@@ -69,9 +66,8 @@ static void shares_are_kept(void **state)
 }
 
 /* Two experiments one after the other must not give the same jobs to the first arm. */
-static void another_experiment_is_another_division(void **state)
+TEST(another_experiment_is_another_division)
 {
-    (void)state;
     struct arm halves[] = {{.name = "a", .share = 0.5}, {.name = "b", .share = 0.5}};
     const struct experiment one = {.name = "one", .arms = halves, .n_arms = 2};
     const struct experiment two = {.name = "two", .arms = halves, .n_arms = 2};
@@ -94,9 +90,8 @@ static void check_own(struct str policy, const char *expected)
     buf_release(&out);
 }
 
-static void a_job_keeps_its_arm_beside_its_trace(void **state)
+TEST(a_job_keeps_its_arm_beside_its_trace)
 {
-    (void)state;
     struct arena arena;
     arena_init(&arena);
     struct str kept = arm_keep(&ARMS[1], (struct str){0}, &arena);
@@ -123,9 +118,8 @@ static void a_job_keeps_its_arm_beside_its_trace(void **state)
     arena_release(&arena);
 }
 
-static void a_policy_without_an_arm_is_left_alone(void **state)
+TEST(a_policy_without_an_arm_is_left_alone)
 {
-    (void)state;
     static const char *const NONE[] = {"", "{}", "{\"max_retries\":3}", "{\"experiment\":\"cut",
                                        "{\"x\":1,\"experiment\":\"patience/slow\"}"};
     for (size_t i = 0; i < sizeof NONE / sizeof NONE[0]; i++) {
@@ -136,9 +130,8 @@ static void a_policy_without_an_arm_is_left_alone(void **state)
     check_own(STR("{\"experiment\":\"a/b\""), "{"); /* cut off: it is read as what it is */
 }
 
-static void a_kept_arm_is_taken_apart(void **state)
+TEST(a_kept_arm_is_taken_apart)
 {
-    (void)state;
     struct str experiment, arm;
     assert_true(arm_split(STR("patience/slow"), &experiment, &arm));
     check_str(experiment, "patience");
@@ -169,9 +162,8 @@ static struct arm_figures shares(int64_t completed, int64_t dead)
     return (struct arm_figures){.completed = completed, .dead = dead};
 }
 
-static void shares_have_the_interval_of_wilson(void **state)
+TEST(shares_have_the_interval_of_wilson)
 {
-    (void)state;
     struct arm_figures f = shares(90, 10);
     assert_int_equal(figures_ended(&f), 100);
     check_estimate(figures_estimate(&f, MEASURE_COMPLETED), 0.9, 0.825634, 0.944771);
@@ -184,9 +176,8 @@ static void shares_have_the_interval_of_wilson(void **state)
 }
 
 /* The example of Newcombe (1998), method 10. */
-static void shares_differ_by_the_interval_of_newcombe(void **state)
+TEST(shares_differ_by_the_interval_of_newcombe)
 {
-    (void)state;
     const struct arm_figures base = shares(48, 32), other = shares(56, 14), none = shares(0, 0);
     struct estimate d = figures_difference(&base, &other, MEASURE_COMPLETED);
     check_estimate(d, 0.2, 0.052431, 0.333873);
@@ -213,9 +204,8 @@ static struct arm_figures halves(int64_t n, int64_t one, int64_t other)
     return f;
 }
 
-static void means_have_the_interval_of_their_spread(void **state)
+TEST(means_have_the_interval_of_their_spread)
 {
-    (void)state;
     /* The variance of 1 and 3, fifty times each, is 100/99. */
     const double half = 1.959964 * sqrt(100.0 / 99 / 100);
     struct arm_figures f = halves(100, 1, 3);
@@ -236,9 +226,8 @@ static void means_have_the_interval_of_their_spread(void **state)
     assert_false(figures_estimate(&f, MEASURE_TIME).is_known);
 }
 
-static void means_differ_by_the_interval_of_welch(void **state)
+TEST(means_differ_by_the_interval_of_welch)
 {
-    (void)state;
     const struct arm_figures base = halves(100, 1, 3), other = halves(50, 2, 6);
     const double half = 1.959964 * sqrt(100.0 / 99 / 100 + 200.0 / 49 / 50);
     struct estimate d = figures_difference(&base, &other, MEASURE_TIME);
@@ -252,9 +241,8 @@ static void means_differ_by_the_interval_of_welch(void **state)
     assert_string_equal(measure_name(MEASURE_TIME), "time");
 }
 
-static void sums_do_not_overflow(void **state)
+TEST(sums_do_not_overflow)
 {
-    (void)state;
     struct moments most = {0}, none = {0};
     moments_add(&most, INT64_MAX);
     assert_true(most.sum == MOMENTS_MAX);
@@ -263,23 +251,4 @@ static void sums_do_not_overflow(void **state)
     assert_true(most.squares_high < INT64_MAX >> 31 && most.squares_low < INT64_MAX >> 31);
     moments_add(&none, -5);
     assert_true(none.sum == 0 && none.squares_high == 0 && none.squares_low == 0);
-}
-
-CHECK_FILE(experiment)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_name_needs_no_quoting),
-        cmocka_unit_test(an_arm_is_chosen_by_a_hash_that_anyone_can_compute),
-        cmocka_unit_test(shares_are_kept),
-        cmocka_unit_test(another_experiment_is_another_division),
-        cmocka_unit_test(a_job_keeps_its_arm_beside_its_trace),
-        cmocka_unit_test(a_policy_without_an_arm_is_left_alone),
-        cmocka_unit_test(a_kept_arm_is_taken_apart),
-        cmocka_unit_test(shares_have_the_interval_of_wilson),
-        cmocka_unit_test(shares_differ_by_the_interval_of_newcombe),
-        cmocka_unit_test(means_have_the_interval_of_their_spread),
-        cmocka_unit_test(means_differ_by_the_interval_of_welch),
-        cmocka_unit_test(sums_do_not_overflow),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -11,9 +11,8 @@ static struct redrive_policy profile(const char *name)
     return policy;
 }
 
-static void a_plain_schedule_is_exact(void **state)
+TEST(a_plain_schedule_is_exact)
 {
-    (void)state;
     struct redrive_policy policy = profile("joke");
     struct explain e;
     static const int64_t TOTALS[] = {2000, 6000, 14000, 30000};
@@ -31,9 +30,8 @@ static void a_plain_schedule_is_exact(void **state)
     assert_int_equal(e.row.n, 4);
 }
 
-static void a_total_timeout_cuts_the_schedule(void **state)
+TEST(a_total_timeout_cuts_the_schedule)
 {
-    (void)state;
     struct redrive_policy policy = profile("joke");
     policy.total_timeout_ms = 13999;
     struct explain e;
@@ -44,9 +42,8 @@ static void a_total_timeout_cuts_the_schedule(void **state)
     assert_int_equal(e.end.reason, REDRIVE_REASON_DEADLINE);
 }
 
-static void what_only_some_schedules_reach_is_not_certain(void **state)
+TEST(what_only_some_schedules_reach_is_not_certain)
 {
-    (void)state;
     struct redrive_policy policy;
     redrive_policy_init(&policy);
     policy.total_timeout_ms = 5000;
@@ -63,9 +60,8 @@ static void what_only_some_schedules_reach_is_not_certain(void **state)
     assert_int_equal(e.row.total_max_ms, 13000);
 }
 
-static void classes_follow_their_own_rules(void **state)
+TEST(classes_follow_their_own_rules)
 {
-    (void)state;
     struct redrive_policy policy = profile("tasks-network");
     struct redrive_class_rule rule = {.backoff = profile("tasks-database").backoff,
                                       .max_retries = 1};
@@ -81,9 +77,8 @@ static void classes_follow_their_own_rules(void **state)
 }
 
 /* The soonest schedule has room for all of them, but no job ever has it. */
-static void the_end_is_that_of_the_usual_schedule(void **state)
+TEST(the_end_is_that_of_the_usual_schedule)
 {
-    (void)state;
     struct redrive_policy policy;
     uint32_t attempts = 0, of = 0;
     redrive_policy_init(&policy);
@@ -104,9 +99,8 @@ static void the_end_is_that_of_the_usual_schedule(void **state)
     assert_true(explain_fits(&policy, 0, &attempts, &of));
 }
 
-static void every_profile_has_time_for_its_attempts(void **state)
+TEST(every_profile_has_time_for_its_attempts)
 {
-    (void)state;
     size_t n;
     uint32_t attempts, of;
     const struct policy_profile *profiles = policy_profiles(&n);
@@ -117,9 +111,8 @@ static void every_profile_has_time_for_its_attempts(void **state)
     }
 }
 
-static void the_time_of_runs_counts(void **state)
+TEST(the_time_of_runs_counts)
 {
-    (void)state;
     struct redrive_policy policy = profile("thumbnail");
     uint32_t attempts = 0, of = 0;
     policy.total_timeout_ms = 300000;
@@ -136,9 +129,8 @@ static void the_time_of_runs_counts(void **state)
     assert_int_equal(e.end.reason, REDRIVE_REASON_DEADLINE);
 }
 
-static void a_type_is_explained_by_the_rows_and_lists_that_name_it(void **state)
+TEST(a_type_is_explained_by_the_rows_and_lists_that_name_it)
 {
-    (void)state;
     const struct redrive_classify_row row = {
         .source = REDRIVE_SOURCE_ERROR_TYPE, .pattern = "Own", .class_ = REDRIVE_CLASS_DATABASE};
     const struct redrive_failure failure = {.error_type = "lib.Own"};
@@ -156,19 +148,4 @@ static void a_type_is_explained_by_the_rows_and_lists_that_name_it(void **state)
     assert_false(explain_next(&e));
     assert_int_equal(e.end.reason, REDRIVE_REASON_NOT_RETRIABLE);
     classifier_free(classifier);
-}
-
-CHECK_FILE(explain)
-{
-    const struct CMUnitTest tests[] = {
-        T(a_plain_schedule_is_exact),
-        T(a_total_timeout_cuts_the_schedule),
-        T(what_only_some_schedules_reach_is_not_certain),
-        T(classes_follow_their_own_rules),
-        T(the_end_is_that_of_the_usual_schedule),
-        T(every_profile_has_time_for_its_attempts),
-        T(the_time_of_runs_counts),
-        T(a_type_is_explained_by_the_rows_and_lists_that_name_it),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

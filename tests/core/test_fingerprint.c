@@ -16,18 +16,16 @@ static uint64_t of(const char *message)
     return fingerprint(STR("OSError"), REDRIVE_CLASS_NETWORK, str_of(message));
 }
 
-static void the_examples_of_the_header_hold(void **state)
+TEST(the_examples_of_the_header_hold)
 {
-    (void)state;
     check_form("connect to 10.0.0.7:5432 failed after 3 tries",
                "connect to # failed after # tries");
     check_form("no row 'a42' in table \"jobs\" (id 7, 8, 9)", "no row # in table # (id #)");
     check_form("can't open /srv/7/3f2a9c1b/data.json", "can't open /srv/#/data.json");
 }
 
-static void numbers_are_taken_out(void **state)
+TEST(numbers_are_taken_out)
 {
-    (void)state;
     check_form("job 4711 failed", "job # failed");
     check_form("took 1.5s", "took #s");
     check_form("1,234,567 rows", "# rows");
@@ -41,9 +39,8 @@ static void numbers_are_taken_out(void **state)
     check_form("plain words", "plain words");
 }
 
-static void hexadecimal_numbers_and_ids_are_taken_out(void **state)
+TEST(hexadecimal_numbers_and_ids_are_taken_out)
 {
-    (void)state;
     check_form("at 0x7ffe12ab in f", "at # in f");
     check_form("at 0XABC", "at #");
     check_form("0x is not one, 0xyz neither", "#x is not one, #xyz neither");
@@ -59,9 +56,8 @@ static void hexadecimal_numbers_and_ids_are_taken_out(void **state)
     check_form("id abcdefab-abcd-abcd-abcd", "id abcdefab-abcd-abcd-abcd");
 }
 
-static void addresses_are_taken_out(void **state)
+TEST(addresses_are_taken_out)
 {
-    (void)state;
     check_form("[fe80::1ff:fe23:4567:890a]:80 is down", "[#]:# is down");
     check_form("from ::1 to ::ffff:10.0.0.1", "from # to #");
     check_form("2001:db8:: unreachable", "# unreachable");
@@ -80,9 +76,8 @@ static void addresses_are_taken_out(void **state)
     check_form("@home", "@home");
 }
 
-static void quoted_text_is_taken_out(void **state)
+TEST(quoted_text_is_taken_out)
 {
-    (void)state;
     check_form("key 'a b' not found", "key # not found");
     check_form("key \"it's\" not found", "key # not found");
     check_form("key `x` not found", "key # not found");
@@ -94,9 +89,8 @@ static void quoted_text_is_taken_out(void **state)
     check_form("''", "#");
 }
 
-static void only_the_first_line_counts(void **state)
+TEST(only_the_first_line_counts)
 {
-    (void)state;
     assert_int_equal(of("timed out\n  at f (x.c:1)"), of("timed out\r\nat g"));
     assert_int_equal(of("\n  timed out \n"), of("timed out"));
     check_form("a \t\x01  b\x7F", "a b");
@@ -105,9 +99,8 @@ static void only_the_first_line_counts(void **state)
     check_form(NULL, "");
 }
 
-static void long_messages_are_cut(void **state)
+TEST(long_messages_are_cut)
 {
-    (void)state;
     char a[2000], b[2000], out[FINGERPRINT_FORM_MAX];
     memset(a, 'x', sizeof a);
     memset(b, 'x', sizeof b);
@@ -127,9 +120,8 @@ static void long_messages_are_cut(void **state)
     assert_int_equal(fingerprint_form((struct str){a, sizeof a}, out), FINGERPRINT_FORM_MAX - 1);
 }
 
-static void type_and_class_tell_errors_apart(void **state)
+TEST(type_and_class_tell_errors_apart)
 {
-    (void)state;
     uint64_t one = fingerprint(STR("A"), REDRIVE_CLASS_NETWORK, STR("x"));
     assert_int_not_equal(one, fingerprint(STR("B"), REDRIVE_CLASS_NETWORK, STR("x")));
     assert_int_not_equal(one, fingerprint(STR("A"), REDRIVE_CLASS_SYSTEM, STR("x")));
@@ -141,9 +133,8 @@ static void type_and_class_tell_errors_apart(void **state)
 }
 
 /* Stored numbers must be found again by every later version. */
-static void fingerprints_never_change(void **state)
+TEST(fingerprints_never_change)
 {
-    (void)state;
     assert_int_equal(of("connect to 10.0.0.7:5432 failed"), UINT64_C(0x842fa5cdd27abdee));
     assert_int_equal(fingerprint(STR("ValueError"), REDRIVE_CLASS_VALIDATION,
                                  STR("invalid literal for int(): 'abc'")),
@@ -153,9 +144,8 @@ static void fingerprints_never_change(void **state)
 }
 
 /* Whatever the bytes: the form is short and holds neither digits nor control characters. */
-static void any_bytes_have_a_form(void **state)
+TEST(any_bytes_have_a_form)
 {
-    (void)state;
     static const char ALPHABET[] = "0123456789abcdefxyzXZ  ..::--''\"`@#/_\t\n\x80\xFF";
     struct rng rng;
     rng_seed(&rng, 6);
@@ -171,21 +161,4 @@ static void any_bytes_have_a_form(void **state)
             assert_true((unsigned char)once[j] >= ' ' && !(once[j] >= '0' && once[j] <= '9'));
         test_free(message);
     }
-}
-
-CHECK_FILE(fingerprint)
-{
-    const struct CMUnitTest tests[] = {
-        T(the_examples_of_the_header_hold),
-        T(numbers_are_taken_out),
-        T(hexadecimal_numbers_and_ids_are_taken_out),
-        T(addresses_are_taken_out),
-        T(quoted_text_is_taken_out),
-        T(only_the_first_line_counts),
-        T(long_messages_are_cut),
-        T(type_and_class_tell_errors_apart),
-        T(fingerprints_never_change),
-        T(any_bytes_have_a_form),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

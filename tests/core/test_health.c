@@ -28,9 +28,8 @@ static void record(struct health *h, int n, bool success, double latency_ms, int
                       now_ms);
 }
 
-static void an_idle_system_is_healthy(void **state)
+TEST(an_idle_system_is_healthy)
 {
-    (void)state;
     struct health h;
     health_init(&h, START);
     struct redrive_health r = read_at(&h, START);
@@ -40,9 +39,8 @@ static void an_idle_system_is_healthy(void **state)
     assert_int_equal(r.breakers, 0);
 }
 
-static void rates_are_fractions_of_recent_events(void **state)
+TEST(rates_are_fractions_of_recent_events)
 {
-    (void)state;
     struct health h;
     health_init(&h, START);
     record(&h, 6, true, 10, START);
@@ -54,9 +52,8 @@ static void rates_are_fractions_of_recent_events(void **state)
     assert_string_equal(r.status, "degraded");
 }
 
-static void an_event_weighs_a_third_after_a_minute(void **state)
+TEST(an_event_weighs_a_third_after_a_minute)
 {
-    (void)state;
     struct health h;
     health_init(&h, START);
     record(&h, 100, false, 0, START);
@@ -64,9 +61,8 @@ static void an_event_weighs_a_third_after_a_minute(void **state)
     check_near(read_at(&h, START + 60000).error_rate, exp(-1) / (1 + exp(-1)), 1e-4);
 }
 
-static void old_failures_are_forgotten_when_nothing_happens(void **state)
+TEST(old_failures_are_forgotten_when_nothing_happens)
 {
-    (void)state;
     struct health h;
     health_init(&h, START);
     record(&h, 100, false, 0, START);
@@ -83,9 +79,8 @@ static void old_failures_are_forgotten_when_nothing_happens(void **state)
     assert_true(read_at(&h, INT64_MAX).success_rate == 1);
 }
 
-static void health_falls_and_rises_with_the_work(void **state)
+TEST(health_falls_and_rises_with_the_work)
 {
-    (void)state;
     struct health h;
     int64_t now = START;
     health_init(&h, now);
@@ -100,9 +95,8 @@ static void health_falls_and_rises_with_the_work(void **state)
     assert_string_equal(read_at(&h, now).status, "healthy");
 }
 
-static void open_breakers_take_their_share(void **state)
+TEST(open_breakers_take_their_share)
 {
-    (void)state;
     struct health h;
     struct redrive_health r;
     health_init(&h, START);
@@ -118,9 +112,8 @@ static void open_breakers_take_their_share(void **state)
     assert_true(r.health_score == 0);
 }
 
-static void work_slower_than_usual_lowers_the_score(void **state)
+TEST(work_slower_than_usual_lowers_the_score)
 {
-    (void)state;
     struct health h;
     int64_t now = START;
     health_init(&h, now);
@@ -138,9 +131,8 @@ static void work_slower_than_usual_lowers_the_score(void **state)
     assert_true(read_at(&h, now).latency_factor == 1);
 }
 
-static void faster_work_is_no_better_than_healthy(void **state)
+TEST(faster_work_is_no_better_than_healthy)
 {
-    (void)state;
     struct health h;
     health_init(&h, START);
     record(&h, 100, true, 500, START);
@@ -149,9 +141,8 @@ static void faster_work_is_no_better_than_healthy(void **state)
     assert_true(read_at(&h, START + 300000).health_score == 1);
 }
 
-static void too_few_samples_say_nothing_about_latency(void **state)
+TEST(too_few_samples_say_nothing_about_latency)
 {
-    (void)state;
     struct health h;
     health_init(&h, START);
     record(&h, 500, true, 1, START);
@@ -163,9 +154,8 @@ static void too_few_samples_say_nothing_about_latency(void **state)
     assert_true(read_at(&h, later).latency_factor < 0.1);
 }
 
-static void failures_say_nothing_about_latency(void **state)
+TEST(failures_say_nothing_about_latency)
 {
-    (void)state;
     struct health h;
     int64_t now = START;
     health_init(&h, now);
@@ -179,9 +169,8 @@ static void failures_say_nothing_about_latency(void **state)
     assert_true(read_at(&h, now).latency_factor == 1);
 }
 
-static void thresholds_can_be_chosen(void **state)
+TEST(thresholds_can_be_chosen)
 {
-    (void)state;
     struct health h;
     struct redrive_health r;
     const struct health_thresholds strict = {.healthy = 0.99, .degraded = 0.9};
@@ -198,9 +187,8 @@ static void thresholds_can_be_chosen(void **state)
     assert_true(HEALTH_THRESHOLDS_DEFAULT.degraded == 0.5);
 }
 
-static void several_processes_count_as_one(void **state)
+TEST(several_processes_count_as_one)
 {
-    (void)state;
     struct health one, two, both;
     struct health_share sum = {0}, share;
     struct redrive_health apart, together;
@@ -223,9 +211,8 @@ static void several_processes_count_as_one(void **state)
     assert_string_equal(apart.status, together.status);
 }
 
-static void latency_factors_weigh_by_the_work_behind_them(void **state)
+TEST(latency_factors_weigh_by_the_work_behind_them)
 {
-    (void)state;
     struct health_share sum = {0};
     struct redrive_health r;
     health_share_add(&sum, &(struct health_share){300, 0, 1, START}, START);
@@ -235,9 +222,8 @@ static void latency_factors_weigh_by_the_work_behind_them(void **state)
     check_near(r.latency_factor, 0.8, 1e-9);
 }
 
-static void a_rate_is_right_from_the_first_seconds_on(void **state)
+TEST(a_rate_is_right_from_the_first_seconds_on)
 {
-    (void)state;
     struct health h;
     struct health_share share;
     health_init(&h, START);
@@ -250,9 +236,8 @@ static void a_rate_is_right_from_the_first_seconds_on(void **state)
     check_near(health_share_rate(&share, START, START + 600 * 1000), 0, 0.1);
 }
 
-static void a_clock_that_goes_back_fades_nothing_and_stops_nothing(void **state)
+TEST(a_clock_that_goes_back_fades_nothing_and_stops_nothing)
 {
-    (void)state;
     struct health h;
     health_init(&h, START);
     record(&h, 10, false, 1, START);
@@ -272,9 +257,8 @@ static void a_clock_that_goes_back_fades_nothing_and_stops_nothing(void **state)
     assert_true(read_at(&h, INT64_MIN).success_rate == 1);
 }
 
-static void bad_input_of_a_job_does_not_lower_it(void **state)
+TEST(bad_input_of_a_job_does_not_lower_it)
 {
-    (void)state;
     struct health h;
     struct redrive_health read;
     health_init(&h, START);
@@ -288,27 +272,4 @@ static void bad_input_of_a_job_does_not_lower_it(void **state)
     health_record(&h, REDRIVE_CLASS_AUTHENTICATION, 1, START);
     health_read(&h, NULL, 0, 0, START, &read);
     assert_true(read.health_score < 1);
-}
-
-CHECK_FILE(health)
-{
-    const struct CMUnitTest tests[] = {
-        T(bad_input_of_a_job_does_not_lower_it),
-        cmocka_unit_test(several_processes_count_as_one),
-        cmocka_unit_test(latency_factors_weigh_by_the_work_behind_them),
-        cmocka_unit_test(a_rate_is_right_from_the_first_seconds_on),
-        T(an_idle_system_is_healthy),
-        T(rates_are_fractions_of_recent_events),
-        T(an_event_weighs_a_third_after_a_minute),
-        T(old_failures_are_forgotten_when_nothing_happens),
-        T(health_falls_and_rises_with_the_work),
-        T(open_breakers_take_their_share),
-        T(work_slower_than_usual_lowers_the_score),
-        T(faster_work_is_no_better_than_healthy),
-        T(too_few_samples_say_nothing_about_latency),
-        T(failures_say_nothing_about_latency),
-        T(thresholds_can_be_chosen),
-        T(a_clock_that_goes_back_fades_nothing_and_stops_nothing),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -11,9 +11,8 @@ static struct rate rate_of(const char *text)
     return rate;
 }
 
-static void rates_are_read(void **state)
+TEST(rates_are_read)
 {
-    (void)state;
     struct rate r = rate_of("60/min");
     assert_int_equal(r.count, 60);
     assert_int_equal(r.period_s, 60);
@@ -36,9 +35,8 @@ static void check_refused(const char *text, int code, const char *message)
     assert_int_equal(rate.count, 42);
 }
 
-static void what_is_no_rate_is_refused(void **state)
+TEST(what_is_no_rate_is_refused)
 {
-    (void)state;
     check_refused("", REDRIVE_E_PARSE, "invalid rate: it does not start with a number");
     check_refused("/min", REDRIVE_E_PARSE, "invalid rate: it does not start with a number");
     check_refused("x/min", REDRIVE_E_PARSE, "invalid rate: it does not start with a number");
@@ -57,9 +55,8 @@ static void what_is_no_rate_is_refused(void **state)
     check_refused("60/min ", REDRIVE_E_UNKNOWN, "invalid rate: unknown unit of time");
 }
 
-static void a_full_bucket_gives_its_burst_then_the_rate(void **state)
+TEST(a_full_bucket_gives_its_burst_then_the_rate)
 {
-    (void)state;
     struct rate rate = rate_of("60/min");
     struct bucket b;
     bucket_init(&b, &rate, 5000);
@@ -74,9 +71,8 @@ static void a_full_bucket_gives_its_burst_then_the_rate(void **state)
     assert_int_equal(bucket_take(&b, &rate, 8500, 5), 1);
 }
 
-static void long_idle_gives_no_more_than_the_burst(void **state)
+TEST(long_idle_gives_no_more_than_the_burst)
 {
-    (void)state;
     struct rate rate = {.count = 10, .period_s = 1, .burst = 25};
     struct bucket b;
     bucket_init(&b, &rate, 0);
@@ -92,17 +88,15 @@ static void long_idle_gives_no_more_than_the_burst(void **state)
     assert_int_equal(bucket_take(&b, &most, 1, UINT32_MAX), RATE_MAX_COUNT / 1000);
 }
 
-static void an_empty_struct_fills_up_from_the_epoch(void **state)
+TEST(an_empty_struct_fills_up_from_the_epoch)
 {
-    (void)state;
     struct rate rate = rate_of("5/h");
     struct bucket b = {0};
     assert_int_equal(bucket_take(&b, &rate, INT64_C(1700000000000), 10), 5);
 }
 
-static void a_token_that_is_given_back_can_be_taken_again(void **state)
+TEST(a_token_that_is_given_back_can_be_taken_again)
 {
-    (void)state;
     const struct rate rate = {.count = 1, .period_s = 60, .burst = 2};
     struct bucket b;
     bucket_init(&b, &rate, 0);
@@ -115,9 +109,8 @@ static void a_token_that_is_given_back_can_be_taken_again(void **state)
     assert_int_equal(bucket_take(&b, &rate, 0, 10), 2);
 }
 
-static void a_smaller_burst_cuts_the_bucket_down(void **state)
+TEST(a_smaller_burst_cuts_the_bucket_down)
 {
-    (void)state;
     struct rate before = rate_of("100/s"), after = rate_of("3/h");
     struct bucket b;
     bucket_init(&b, &before, 0);
@@ -125,9 +118,8 @@ static void a_smaller_burst_cuts_the_bucket_down(void **state)
     assert_int_equal(bucket_wait_ms(&b, &after, 0), 1200000);
 }
 
-static void readings_out_of_order_mint_nothing(void **state)
+TEST(readings_out_of_order_mint_nothing)
 {
-    (void)state;
     struct rate rate = rate_of("1000/s");
     struct bucket b;
     bucket_init(&b, &rate, 10000);
@@ -143,9 +135,8 @@ static void readings_out_of_order_mint_nothing(void **state)
     assert_int_equal(bucket_take(&b, &rate, 10001, 10), 1);
 }
 
-static void a_clock_that_was_set_back_goes_on_from_there(void **state)
+TEST(a_clock_that_was_set_back_goes_on_from_there)
 {
-    (void)state;
     struct rate rate = rate_of("10/s");
     struct bucket b;
     int64_t now = INT64_C(1700000000000);
@@ -160,9 +151,8 @@ static void a_clock_that_was_set_back_goes_on_from_there(void **state)
 }
 
 /* In any window: given <= burst + rate · t, in exact arithmetic. */
-static void no_window_gets_more_than_burst_and_rate(void **state)
+TEST(no_window_gets_more_than_burst_and_rate)
 {
-    (void)state;
     enum {
         N = 400
     };
@@ -191,9 +181,8 @@ static void no_window_gets_more_than_burst_and_rate(void **state)
     }
 }
 
-static void nothing_is_lost_over_the_long_run(void **state)
+TEST(nothing_is_lost_over_the_long_run)
 {
-    (void)state;
     static const char *const RATES[] = {"7/h", "1000/d", "59/min", "3/s", "999/s", "1/d"};
     for (size_t i = 0; i < sizeof RATES / sizeof RATES[0]; i++) {
         struct rate rate = rate_of(RATES[i]);
@@ -211,9 +200,8 @@ static void nothing_is_lost_over_the_long_run(void **state)
     }
 }
 
-static void slots_are_given_up_to_their_number(void **state)
+TEST(slots_are_given_up_to_their_number)
 {
-    (void)state;
     struct slots s = {.max = 3};
     assert_int_equal(slots_take(&s, 2), 2);
     assert_int_equal(slots_take(&s, 2), 1);
@@ -229,32 +217,11 @@ static void slots_are_given_up_to_their_number(void **state)
     assert_int_equal(slots_take(&s, 1), 1);
 }
 
-static void slots_without_a_maximum_are_free(void **state)
+TEST(slots_without_a_maximum_are_free)
 {
-    (void)state;
     struct slots s = {0};
     assert_int_equal(slots_take(&s, 1000000), 1000000);
     assert_int_equal(s.used, 1000000);
     assert_int_equal(slots_take(&s, UINT32_MAX), UINT32_MAX - 1000000);
     assert_int_equal(slots_take(&s, 1), 0);
-}
-
-CHECK_FILE(limit)
-{
-    const struct CMUnitTest tests[] = {
-        T(rates_are_read),
-        T(what_is_no_rate_is_refused),
-        T(a_full_bucket_gives_its_burst_then_the_rate),
-        T(long_idle_gives_no_more_than_the_burst),
-        T(an_empty_struct_fills_up_from_the_epoch),
-        T(a_token_that_is_given_back_can_be_taken_again),
-        T(a_smaller_burst_cuts_the_bucket_down),
-        T(readings_out_of_order_mint_nothing),
-        T(a_clock_that_was_set_back_goes_on_from_there),
-        T(no_window_gets_more_than_burst_and_rate),
-        T(nothing_is_lost_over_the_long_run),
-        T(slots_are_given_up_to_their_number),
-        T(slots_without_a_maximum_are_free),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

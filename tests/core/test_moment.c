@@ -4,9 +4,8 @@
 
 #define NOON_MS INT64_C(1777636800000) /* 2026-05-01T12:00:00Z */
 
-static void every_form_is_read(void **state)
+TEST(every_form_is_read)
 {
-    (void)state;
     static const struct {
         const char *text;
         int64_t ms;
@@ -33,9 +32,8 @@ static void every_form_is_read(void **state)
     }
 }
 
-static void anything_else_is_refused(void **state)
+TEST(anything_else_is_refused)
 {
-    (void)state;
     static const char *const WRONG[] = {
         "",
         "now",
@@ -72,9 +70,8 @@ static void anything_else_is_refused(void **state)
     }
 }
 
-static void what_is_left_out_is_told(void **state)
+TEST(what_is_left_out_is_told)
 {
-    (void)state;
     struct moment m;
     assert_true(moment_read(STR("2026-05-01"), &m));
     assert_false(m.has_time || m.has_offset);
@@ -90,22 +87,10 @@ static void what_is_left_out_is_told(void **state)
     assert_false(moment_read(STR("2026-05-01 "), &m));
 }
 
-static void a_date_is_told_from_a_duration(void **state)
+TEST(a_date_is_told_from_a_duration)
 {
-    (void)state;
     assert_true(moment_looks_like_one(STR("2026-")));
     assert_false(moment_looks_like_one(STR("2026s")));
     assert_false(moment_looks_like_one(STR("10m")));
     assert_false(moment_looks_like_one(STR("")));
-}
-
-CHECK_FILE(moment)
-{
-    const struct CMUnitTest tests[] = {
-        T(every_form_is_read),
-        T(anything_else_is_refused),
-        T(what_is_left_out_is_told),
-        T(a_date_is_told_from_a_duration),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

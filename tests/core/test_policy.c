@@ -20,9 +20,8 @@ static struct redrive_policy defaults(void)
         assert_string_equal(err_.message, expected_message); \
     } while (0)
 
-static void defaults_are_the_documented_ones(void **state)
+TEST(defaults_are_the_documented_ones)
 {
-    (void)state;
     struct redrive_policy p = defaults();
     assert_int_equal(redrive_policy_check(&p, NULL), 0);
     assert_int_equal(p.max_retries, 5);
@@ -37,9 +36,8 @@ static void defaults_are_the_documented_ones(void **state)
     assert_int_equal(p.dlq_retention_days, 7);
 }
 
-static void absurd_policies_are_refused(void **state)
+TEST(absurd_policies_are_refused)
 {
-    (void)state;
     REFUSED(p.backoff.initial_delay_ms = -1, "initial_delay (ms) is out of range");
     REFUSED(p.backoff.min_delay_ms = -1, "min_delay (ms) is out of range");
     REFUSED(p.backoff.max_delay_ms = -1, "max_delay (ms) is out of range");
@@ -57,9 +55,8 @@ static void absurd_policies_are_refused(void **state)
     REFUSED(p.backoff.strategy = REDRIVE_STRATEGY_CUSTOM, "strategy custom has no callback");
 }
 
-static void absurd_jitter_is_refused(void **state)
+TEST(absurd_jitter_is_refused)
 {
-    (void)state;
     REFUSED(p.backoff.jitter.mode = (enum redrive_jitter_mode)99, "jitter.mode is unknown");
     REFUSED(p.backoff.jitter = ((struct redrive_jitter){REDRIVE_JITTER_ADD, 0.3, 0.1, 0}),
             "jitter.max is out of range");
@@ -71,18 +68,16 @@ static void absurd_jitter_is_refused(void **state)
             "jitter.max (ms) is out of range");
 }
 
-static void lists_without_their_types_are_refused(void **state)
+TEST(lists_without_their_types_are_refused)
 {
-    (void)state;
     static const char *const HOLE[] = {"TimeoutError", NULL};
     REFUSED(p.retry_on.n_types = 1, "retry_on counts types but has none");
     REFUSED(p.give_up_on = ((struct redrive_match){.types = HOLE, .n_types = 2}),
             "give_up_on: type 2 is NULL");
 }
 
-static void rules_for_classes_are_checked_too(void **state)
+TEST(rules_for_classes_are_checked_too)
 {
-    (void)state;
     struct redrive_class_rule rule = {.backoff = defaults().backoff, .max_retries = -1};
     struct redrive_policy p = defaults();
     struct redrive_err err;
@@ -97,9 +92,8 @@ static void rules_for_classes_are_checked_too(void **state)
     assert_string_equal(err.message, "on.network: multiplier is out of range");
 }
 
-static void every_profile_passes_the_check_and_is_found_by_name(void **state)
+TEST(every_profile_passes_the_check_and_is_found_by_name)
 {
-    (void)state;
     size_t n;
     const struct policy_profile *profiles = policy_profiles(&n);
     assert_int_equal(n, 11);
@@ -112,9 +106,8 @@ static void every_profile_passes_the_check_and_is_found_by_name(void **state)
     }
 }
 
-static void a_misspelt_profile_gets_a_hint(void **state)
+TEST(a_misspelt_profile_gets_a_hint)
 {
-    (void)state;
     struct redrive_policy policy;
     struct redrive_err err;
     assert_int_equal(redrive_policy_profile(&policy, "recrods", &err), REDRIVE_E_UNKNOWN);
@@ -122,18 +115,4 @@ static void a_misspelt_profile_gets_a_hint(void **state)
     assert_string_equal(err.hint, "did you mean 'records'?");
     assert_int_equal(redrive_policy_profile(&policy, "zzzzzzzz", &err), REDRIVE_E_UNKNOWN);
     assert_string_equal(err.hint, "`redrive policy list` names them all");
-}
-
-CHECK_FILE(policy)
-{
-    const struct CMUnitTest tests[] = {
-        T(defaults_are_the_documented_ones),
-        T(absurd_policies_are_refused),
-        T(absurd_jitter_is_refused),
-        T(lists_without_their_types_are_refused),
-        T(rules_for_classes_are_checked_too),
-        T(every_profile_passes_the_check_and_is_found_by_name),
-        T(a_misspelt_profile_gets_a_hint),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -7,45 +7,39 @@ static struct probe_candidate job(uint32_t attempts, uint32_t max_attempts, uint
     return (struct probe_candidate){attempts, max_attempts, age_order};
 }
 
-static void most_attempts_left_goes_first(void **state)
+TEST(most_attempts_left_goes_first)
 {
-    (void)state;
     assert_true(probe_precedes(job(0, 8, 9), job(1, 8, 1)));
     assert_false(probe_precedes(job(1, 8, 1), job(0, 8, 9)));
 }
 
-static void a_job_with_one_attempt_is_spared_for_one_with_many(void **state)
+TEST(a_job_with_one_attempt_is_spared_for_one_with_many)
 {
-    (void)state;
     assert_true(probe_precedes(job(3, 8, 2), job(0, 1, 1)));
 }
 
-static void the_oldest_goes_first_among_equals(void **state)
+TEST(the_oldest_goes_first_among_equals)
 {
-    (void)state;
     assert_true(probe_precedes(job(2, 8, 1), job(2, 8, 2)));
     assert_true(probe_precedes(job(0, 6, 1), job(2, 8, 2)));
     assert_false(probe_precedes(job(2, 8, 2), job(2, 8, 1)));
 }
 
-static void nobody_precedes_itself(void **state)
+TEST(nobody_precedes_itself)
 {
-    (void)state;
     assert_false(probe_precedes(job(2, 8, 1), job(2, 8, 1)));
 }
 
 /* A limit that was lowered after the job had run more often than that. */
-static void more_attempts_than_allowed_come_last(void **state)
+TEST(more_attempts_than_allowed_come_last)
 {
-    (void)state;
     assert_true(probe_precedes(job(0, 1, 2), job(9, 3, 1)));
     assert_false(probe_precedes(job(9, 3, 1), job(0, 1, 2)));
 }
 
 /* Eight failed probes take one attempt each from eight jobs, not eight from one. */
-static void probes_spread_over_all_that_wait(void **state)
+TEST(probes_spread_over_all_that_wait)
 {
-    (void)state;
     struct probe_candidate waiting[8];
     for (uint64_t i = 0; i < 8; i++)
         waiting[i] = job(0, 8, i);
@@ -61,9 +55,8 @@ static void probes_spread_over_all_that_wait(void **state)
 }
 
 /* Bad jobs at either end are not all tried before the first good one at the other. */
-static void a_good_job_at_either_end_is_the_second_probe_at_the_latest(void **state)
+TEST(a_good_job_at_either_end_is_the_second_probe_at_the_latest)
 {
-    (void)state;
     for (uint64_t good = 0; good <= 39; good += 39) {
         struct probe_candidate *best;
         uint32_t probes = 0;
@@ -79,18 +72,4 @@ static void a_good_job_at_either_end_is_the_second_probe_at_the_latest(void **st
         } while ((uint64_t)(best - waiting) != good && probes < 40);
         assert_in_range(probes, 1, 2);
     }
-}
-
-CHECK_FILE(probe)
-{
-    const struct CMUnitTest tests[] = {
-        T(most_attempts_left_goes_first),
-        T(a_job_with_one_attempt_is_spared_for_one_with_many),
-        T(the_oldest_goes_first_among_equals),
-        T(nobody_precedes_itself),
-        T(more_attempts_than_allowed_come_last),
-        T(probes_spread_over_all_that_wait),
-        T(a_good_job_at_either_end_is_the_second_probe_at_the_latest),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -19,9 +19,8 @@ static int compare(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-static void an_empty_histogram_has_no_quantiles(void **state)
+TEST(an_empty_histogram_has_no_quantiles)
 {
-    (void)state;
     struct quantile q;
     quantile_init(&q, 0, 0);
     assert_true(quantile_get(&q, 0.5) == 0);
@@ -30,9 +29,8 @@ static void an_empty_histogram_has_no_quantiles(void **state)
     assert_true(quantile_count(&q, 0) == 0);
 }
 
-static void every_value_in_range_comes_back_within_5_percent(void **state)
+TEST(every_value_in_range_comes_back_within_5_percent)
 {
-    (void)state;
     for (double ms = QUANTILE_MIN_MS; ms <= QUANTILE_MAX_MS; ms *= 1.0007) {
         struct quantile q;
         quantile_init(&q, 0, 0);
@@ -43,9 +41,8 @@ static void every_value_in_range_comes_back_within_5_percent(void **state)
     }
 }
 
-static void values_out_of_range_count_as_the_nearer_end(void **state)
+TEST(values_out_of_range_count_as_the_nearer_end)
 {
-    (void)state;
     static const double SMALL[] = {0, -1, 0.00001, -INFINITY};
     static const double LARGE[] = {1e12, 1e300, INFINITY};
     struct quantile q;
@@ -61,9 +58,8 @@ static void values_out_of_range_count_as_the_nearer_end(void **state)
     }
 }
 
-static void quantiles_agree_with_a_sorted_list(void **state)
+TEST(quantiles_agree_with_a_sorted_list)
 {
-    (void)state;
     enum {
         N = 5000
     };
@@ -89,9 +85,8 @@ static void quantiles_agree_with_a_sorted_list(void **state)
     }
 }
 
-static void shares_beyond_the_ends_are_the_ends(void **state)
+TEST(shares_beyond_the_ends_are_the_ends)
 {
-    (void)state;
     struct quantile q;
     quantile_init(&q, 0, 0);
     quantile_add(&q, 1, 0);
@@ -101,9 +96,8 @@ static void shares_beyond_the_ends_are_the_ends(void **state)
     check_near(quantile_get(&q, 5), 1000);
 }
 
-static void merging_is_adding_everything_to_one(void **state)
+TEST(merging_is_adding_everything_to_one)
 {
-    (void)state;
     struct quantile all, a, b;
     struct rng rng;
     rng_seed(&rng, 5);
@@ -121,9 +115,8 @@ static void merging_is_adding_everything_to_one(void **state)
         assert_true(quantile_get(&a, p) == quantile_get(&all, p));
 }
 
-static void fading_histograms_merge_at_their_present_weight(void **state)
+TEST(fading_histograms_merge_at_their_present_weight)
 {
-    (void)state;
     struct quantile a, b;
     quantile_init(&a, 1000, 0);
     quantile_init(&b, 2000, 0);
@@ -137,9 +130,8 @@ static void fading_histograms_merge_at_their_present_weight(void **state)
     check_near(quantile_get(&a, 0.4), 20);
 }
 
-static void a_value_counts_half_after_its_half_life(void **state)
+TEST(a_value_counts_half_after_its_half_life)
 {
-    (void)state;
     struct quantile q;
     quantile_init(&q, 60000, 0);
     for (int i = 0; i < 100; i++)
@@ -151,9 +143,8 @@ static void a_value_counts_half_after_its_half_life(void **state)
     check_near(quantile_get(&q, 0.5), 1000);
 }
 
-static void old_values_vanish_in_the_end(void **state)
+TEST(old_values_vanish_in_the_end)
 {
-    (void)state;
     struct quantile q;
     quantile_init(&q, 1000, 0);
     for (int i = 0; i < 100; i++)
@@ -168,9 +159,8 @@ static void old_values_vanish_in_the_end(void **state)
     assert_true(quantile_count(&q, INT64_MAX) == 1);
 }
 
-static void a_clock_that_goes_back_fades_nothing(void **state)
+TEST(a_clock_that_goes_back_fades_nothing)
 {
-    (void)state;
     struct quantile q;
     int64_t now = INT64_C(1700000000000);
     quantile_init(&q, 1000, now);
@@ -184,21 +174,4 @@ static void a_clock_that_goes_back_fades_nothing(void **state)
     assert_true(quantile_count(&q, now) == 2001);
     quantile_add(&q, 1, now);
     assert_true(fabs(quantile_count(&q, now + 1000) - 1001) < 1e-9);
-}
-
-CHECK_FILE(quantile)
-{
-    const struct CMUnitTest tests[] = {
-        T(an_empty_histogram_has_no_quantiles),
-        T(every_value_in_range_comes_back_within_5_percent),
-        T(values_out_of_range_count_as_the_nearer_end),
-        T(quantiles_agree_with_a_sorted_list),
-        T(shares_beyond_the_ends_are_the_ends),
-        T(merging_is_adding_everything_to_one),
-        T(fading_histograms_merge_at_their_present_weight),
-        T(a_value_counts_half_after_its_half_life),
-        T(old_values_vanish_in_the_end),
-        T(a_clock_that_goes_back_fades_nothing),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

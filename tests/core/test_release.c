@@ -21,9 +21,8 @@ static uint32_t gone_in_second(struct release *r, const struct redrive_breaker_c
     return gone;
 }
 
-static void the_first_goes_at_once(void **state)
+TEST(the_first_goes_at_once)
 {
-    (void)state;
     struct redrive_breaker_config c = config();
     struct release r;
     release_start(&r, &c, 5000);
@@ -33,9 +32,8 @@ static void the_first_goes_at_once(void **state)
     assert_int_equal(release_next_ms(&r), 5100);
 }
 
-static void the_pace_grows_with_each_healthy_second(void **state)
+TEST(the_pace_grows_with_each_healthy_second)
 {
-    (void)state;
     struct redrive_breaker_config c = config();
     struct release r;
     release_start(&r, &c, 0);
@@ -45,9 +43,8 @@ static void the_pace_grows_with_each_healthy_second(void **state)
     assert_in_range(gone_in_second(&r, &c, 2000), 29, 31);
 }
 
-static void a_failure_halves_it_and_growth_starts_anew(void **state)
+TEST(a_failure_halves_it_and_growth_starts_anew)
 {
-    (void)state;
     struct redrive_breaker_config c = config();
     struct release r;
     release_start(&r, &c, 0);
@@ -63,9 +60,8 @@ static void a_failure_halves_it_and_growth_starts_anew(void **state)
     assert_true(fabs(r.rate - 1) < 1e-9);
 }
 
-static void a_failure_in_mid_second_starts_a_new_one(void **state)
+TEST(a_failure_in_mid_second_starts_a_new_one)
 {
-    (void)state;
     struct redrive_breaker_config c = config();
     struct release r;
     release_start(&r, &c, 0);
@@ -77,9 +73,8 @@ static void a_failure_in_mid_second_starts_a_new_one(void **state)
     assert_true(fabs(r.rate - 15) < 1e-9);
 }
 
-static void failures_do_not_take_away_what_was_earned(void **state)
+TEST(failures_do_not_take_away_what_was_earned)
 {
-    (void)state;
     struct redrive_breaker_config c = config();
     c.release_rate = 1;
     c.release_growth = 0;
@@ -93,9 +88,8 @@ static void failures_do_not_take_away_what_was_earned(void **state)
     assert_in_range(gone, 58, 61);
 }
 
-static void no_more_than_a_seconds_worth_is_saved_up(void **state)
+TEST(no_more_than_a_seconds_worth_is_saved_up)
 {
-    (void)state;
     struct redrive_breaker_config c = config();
     struct release r;
     release_start(&r, &c, 0);
@@ -104,9 +98,8 @@ static void no_more_than_a_seconds_worth_is_saved_up(void **state)
     assert_in_range(r.rate, 36000, 36020);
 }
 
-static void no_more_go_than_wait(void **state)
+TEST(no_more_go_than_wait)
 {
-    (void)state;
     struct redrive_breaker_config c = config();
     struct release r;
     release_start(&r, &c, 0);
@@ -114,9 +107,8 @@ static void no_more_go_than_wait(void **state)
     assert_int_equal(release_take(&r, &c, 900, 0), 0);
 }
 
-static void a_clock_that_goes_back_lets_nobody_go(void **state)
+TEST(a_clock_that_goes_back_lets_nobody_go)
 {
-    (void)state;
     struct redrive_breaker_config c = config();
     c.release_rate = 0.5;
     struct release r;
@@ -127,9 +119,8 @@ static void a_clock_that_goes_back_lets_nobody_go(void **state)
     assert_int_equal(release_take(&r, &c, 11000, 9), 1);
 }
 
-static void a_clock_that_was_set_back_goes_on_from_there(void **state)
+TEST(a_clock_that_was_set_back_goes_on_from_there)
 {
-    (void)state;
     struct redrive_breaker_config c = config();
     struct release r;
     release_start(&r, &c, 3600000);
@@ -137,20 +128,4 @@ static void a_clock_that_was_set_back_goes_on_from_there(void **state)
     assert_int_equal(release_take(&r, &c, 5000, 100), 0);
     assert_int_equal(release_next_ms(&r), 5100);
     assert_in_range(gone_in_second(&r, &c, 5000), 9, 11);
-}
-
-CHECK_FILE(release)
-{
-    const struct CMUnitTest tests[] = {
-        T(the_first_goes_at_once),
-        T(the_pace_grows_with_each_healthy_second),
-        T(a_failure_halves_it_and_growth_starts_anew),
-        T(a_failure_in_mid_second_starts_a_new_one),
-        T(failures_do_not_take_away_what_was_earned),
-        T(no_more_than_a_seconds_worth_is_saved_up),
-        T(no_more_go_than_wait),
-        T(a_clock_that_goes_back_lets_nobody_go),
-        T(a_clock_that_was_set_back_goes_on_from_there),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

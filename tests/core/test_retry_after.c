@@ -14,18 +14,16 @@ static void check_ms(const char *value, int64_t expected_ms)
     assert_int_equal(ms, expected_ms);
 }
 
-static void seconds_are_read(void **state)
+TEST(seconds_are_read)
 {
-    (void)state;
     check_ms("0", 0);
     check_ms("120", 120000);
     check_ms(" 7 ", 7000);
     check_ms("99999999999999999999999999", INT64_C(3153600000) * 1000);
 }
 
-static void dates_are_read_in_all_three_forms(void **state)
+TEST(dates_are_read_in_all_three_forms)
 {
-    (void)state;
     check_ms("Sun, 06 Nov 1994 08:49:37 GMT", 5000);
     check_ms("Sunday, 06-Nov-94 08:49:37 GMT", 5000);
     check_ms("Sun Nov  6 08:49:37 1994", 5000);
@@ -35,9 +33,8 @@ static void dates_are_read_in_all_three_forms(void **state)
     check_ms("Wednesday, 06-Nov-46 08:49:37 GMT", 0); /* 1946, as 2046 would be too far ahead */
 }
 
-static void all_else_is_refused(void **state)
+TEST(all_else_is_refused)
 {
-    (void)state;
     static const char *const values[] = {
         "",
         "-1",
@@ -63,22 +60,10 @@ static void all_else_is_refused(void **state)
         assert_false(retry_after_parse(str_of(values[i]), THEN_MS, &ms));
 }
 
-static void the_public_function_gives_0_for_what_it_cannot_read(void **state)
+TEST(the_public_function_gives_0_for_what_it_cannot_read)
 {
-    (void)state;
     assert_int_equal(redrive_retry_after_ms("7", THEN_MS), 7000);
     assert_int_equal(redrive_retry_after_ms("Sun, 06 Nov 1994 08:49:37 GMT", THEN_MS - 1000), 1000);
     assert_int_equal(redrive_retry_after_ms("soon", THEN_MS), 0);
     assert_int_equal(redrive_retry_after_ms(NULL, THEN_MS), 0);
-}
-
-CHECK_FILE(retry_after)
-{
-    const struct CMUnitTest tests[] = {
-        T(seconds_are_read),
-        T(dates_are_read_in_all_three_forms),
-        T(all_else_is_refused),
-        T(the_public_function_gives_0_for_what_it_cannot_read),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

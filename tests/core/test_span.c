@@ -19,9 +19,8 @@ static const char *write_span(const struct trace_span *span)
     return buf_cstr(&written);
 }
 
-static void a_failed_attempt_is_written_whole(void **state)
+TEST(a_failed_attempt_is_written_whole)
 {
-    (void)state;
     const struct trace_span span = {
         .operation = TRACE_ATTEMPT,
         .context = CONTEXT,
@@ -65,9 +64,8 @@ static void a_failed_attempt_is_written_whole(void **state)
         "\"message\":\"connection \\\"refused\\\"\"}}");
 }
 
-static void what_is_not_known_is_left_out(void **state)
+TEST(what_is_not_known_is_left_out)
 {
-    (void)state;
     const struct trace_span span = {.operation = TRACE_SUBMIT, .context = CONTEXT, .n_jobs = 3};
     assert_string_equal(
         write_span(&span),
@@ -80,16 +78,14 @@ static void what_is_not_known_is_left_out(void **state)
         "\"value\":{\"intValue\":\"3\"}}],\"status\":{}}");
 }
 
-static void a_span_does_not_end_before_it_begins(void **state)
+TEST(a_span_does_not_end_before_it_begins)
 {
-    (void)state;
     const struct trace_span span = {.context = CONTEXT, .start_ms = 50, .end_ms = 40};
     assert_non_null(strstr(write_span(&span), "\"endTimeUnixNano\":\"50000000\""));
 }
 
-static void long_texts_are_cut(void **state)
+TEST(long_texts_are_cut)
 {
-    (void)state;
     static char text[4000];
     memset(text, 'x', sizeof text);
     const struct trace_span span = {
@@ -107,16 +103,14 @@ static void long_texts_are_cut(void **state)
     assert_int_equal(strspn(name + strlen("\"name\":\"submit "), "x"), 256);
 }
 
-static void an_error_without_a_message_has_a_status(void **state)
+TEST(an_error_without_a_message_has_a_status)
 {
-    (void)state;
     const struct trace_span span = {.context = CONTEXT, .error = "network"};
     assert_non_null(strstr(write_span(&span), "\"status\":{\"code\":2}}"));
 }
 
-static void a_batch_names_its_resource(void **state)
+TEST(a_batch_names_its_resource)
 {
-    (void)state;
     const struct trace_attribute resource[] = {{STR("service.name"), STR("mail")},
                                                {STR("empty"), STR("")}};
     struct buf out;
@@ -132,9 +126,8 @@ static void a_batch_names_its_resource(void **state)
     buf_release(&out);
 }
 
-static void a_collector_may_refuse_some_spans(void **state)
+TEST(a_collector_may_refuse_some_spans)
 {
-    (void)state;
     static const struct {
         const char *answer;
         int64_t n;
@@ -159,9 +152,8 @@ static void a_collector_may_refuse_some_spans(void **state)
             fail_msg("%s", ANSWERS[i].answer);
 }
 
-static void without_tracing_there_is_no_sampler(void **state)
+TEST(without_tracing_there_is_no_sampler)
 {
-    (void)state;
     struct tracing tracing = {0};
     assert_null(tracing_sampler(NULL));
     assert_ptr_equal(tracing_sampler(&tracing), &tracing.sampler);
@@ -174,13 +166,7 @@ static int release_written(void **state)
     return 0;
 }
 
-CHECK_FILE(span)
+TEST_MAIN(argc, argv)
 {
-    const struct CMUnitTest tests[] = {
-        T(a_failed_attempt_is_written_whole),       T(what_is_not_known_is_left_out),
-        T(a_span_does_not_end_before_it_begins),    T(long_texts_are_cut),
-        T(an_error_without_a_message_has_a_status), T(a_batch_names_its_resource),
-        T(a_collector_may_refuse_some_spans),       T(without_tracing_there_is_no_sampler),
-    };
-    return cmocka_run_group_tests(tests, NULL, release_written);
+    return check_run(NULL, release_written);
 }

@@ -9,9 +9,8 @@
 
 /* ---- traceparent ----------------------------------------------------------------------------- */
 
-static void an_example_of_the_recommendation_is_read_and_written(void **state)
+TEST(an_example_of_the_recommendation_is_read_and_written)
 {
-    (void)state;
     static const char *const EXAMPLES[] = {
         "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01",
         "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-00",
@@ -28,9 +27,8 @@ static void an_example_of_the_recommendation_is_read_and_written(void **state)
     }
 }
 
-static void its_parts_are_numbers(void **state)
+TEST(its_parts_are_numbers)
 {
-    (void)state;
     struct trace_context context;
     assert_true(traceparent_read(STR(PARENT), &context));
     assert_int_equal(context.trace[0], UINT64_C(0x0af7651916cd43dd));
@@ -39,9 +37,8 @@ static void its_parts_are_numbers(void **state)
     assert_int_equal(context.flags, TRACE_SAMPLED);
 }
 
-static void unknown_flags_are_dropped(void **state)
+TEST(unknown_flags_are_dropped)
 {
-    (void)state;
     struct trace_context context;
     char text[TRACEPARENT_LEN + 1];
     assert_true(traceparent_read(STR("00-" TRACE "-" SPAN "-ff"), &context));
@@ -49,9 +46,8 @@ static void unknown_flags_are_dropped(void **state)
     assert_string_equal(text, "00-" TRACE "-" SPAN "-03");
 }
 
-static void a_later_version_is_read_and_written_as_00(void **state)
+TEST(a_later_version_is_read_and_written_as_00)
 {
-    (void)state;
     static const char *const LATER[] = {
         "01-" TRACE "-" SPAN "-01",
         "cc-" TRACE "-" SPAN "-01-what-the-future-will-be-like",
@@ -66,9 +62,8 @@ static void a_later_version_is_read_and_written_as_00(void **state)
     }
 }
 
-static void anything_else_is_no_trace(void **state)
+TEST(anything_else_is_no_trace)
 {
-    (void)state;
     static const char *const BAD[] = {
         "",
         "00",
@@ -113,9 +108,8 @@ static struct trace_sampler sampler_of(const char *name, const char *arg)
     return sampler;
 }
 
-static void a_child_is_a_span_of_the_same_trace(void **state)
+TEST(a_child_is_a_span_of_the_same_trace)
 {
-    (void)state;
     const struct trace_sampler follows = sampler_of(NULL, NULL), off = sampler_of("always_off", "");
     struct trace_context parent;
     char text[TRACEPARENT_LEN + 1];
@@ -134,9 +128,8 @@ static bool samples(const struct trace_sampler *sampler, const char *traceparent
     return trace_attempt(sampler, &job).context.flags & TRACE_SAMPLED;
 }
 
-static void the_parents_flag_decides_where_there_is_a_parent(void **state)
+TEST(the_parents_flag_decides_where_there_is_a_parent)
 {
-    (void)state;
     static const char *const NAMES[] = {"parentbased_always_on", "parentbased_always_off",
                                         "parentbased_traceidratio"};
     for (size_t i = 0; i < 3; i++) {
@@ -147,9 +140,8 @@ static void the_parents_flag_decides_where_there_is_a_parent(void **state)
     }
 }
 
-static void without_a_parent_the_sampler_decides(void **state)
+TEST(without_a_parent_the_sampler_decides)
 {
-    (void)state;
     const struct trace_sampler by_default = sampler_of(NULL, NULL);
     const struct trace_sampler off = sampler_of("parentbased_always_off", NULL);
     assert_true(by_default.follows_parent);
@@ -157,9 +149,8 @@ static void without_a_parent_the_sampler_decides(void **state)
     assert_false(samples(&off, NULL, "a"));
 }
 
-static void a_sampler_that_is_not_parentbased_does_not_look_at_the_flag(void **state)
+TEST(a_sampler_that_is_not_parentbased_does_not_look_at_the_flag)
 {
-    (void)state;
     const struct trace_sampler on = sampler_of("always_on", NULL);
     const struct trace_sampler off = sampler_of("always_off", NULL);
     assert_true(samples(&on, "00-" TRACE "-" SPAN "-00", "a"));
@@ -170,9 +161,8 @@ static void a_sampler_that_is_not_parentbased_does_not_look_at_the_flag(void **s
     assert_false(samples(&half, "00-ffffffffffffffffff7fffffffffffff-" SPAN "-01", "a"));
 }
 
-static void a_ratio_is_about_that_share_of_jobs(void **state)
+TEST(a_ratio_is_about_that_share_of_jobs)
 {
-    (void)state;
     const struct trace_sampler tenth = sampler_of("parentbased_traceidratio", "0.1");
     const struct trace_sampler all = sampler_of("traceidratio", "");
     const struct trace_sampler none = sampler_of("traceidratio", "0");
@@ -187,9 +177,8 @@ static void a_ratio_is_about_that_share_of_jobs(void **state)
     assert_in_range(n, 850, 1150);
 }
 
-static void a_sampler_that_is_not_known_is_refused(void **state)
+TEST(a_sampler_that_is_not_known_is_refused)
 {
-    (void)state;
     struct trace_sampler sampler;
     struct redrive_err err = {0};
     assert_int_equal(trace_sampler_read(STR("alway_on"), STR(""), &sampler, &err),
@@ -203,9 +192,8 @@ static void a_sampler_that_is_not_known_is_refused(void **state)
         REDRIVE_E_CONFIG);
 }
 
-static void a_ratio_that_is_none_is_refused(void **state)
+TEST(a_ratio_that_is_none_is_refused)
 {
-    (void)state;
     static const char LONG[] = "0.00000000000000000000000000000000000000000000000000000000"
                                "00000000000000000000000001";
     static const char *const BAD[] = {"2", "1.01", "-0.5", "half", "0.5x", "nan", "1e9", LONG};
@@ -236,9 +224,8 @@ static struct trace_attempt attempt_of(const char *traceparent, uint32_t epoch, 
     return trace_attempt(&sampler, &job);
 }
 
-static void attempts_are_children_of_the_submitters_span(void **state)
+TEST(attempts_are_children_of_the_submitters_span)
 {
-    (void)state;
     const struct trace_attempt first = attempt_of(PARENT, 0, 1), second = attempt_of(PARENT, 0, 2);
     assert_int_equal(first.context.trace[0], UINT64_C(0x0af7651916cd43dd));
     assert_int_equal(first.context.trace[1], UINT64_C(0x8448eb211c80319c));
@@ -249,9 +236,8 @@ static void attempts_are_children_of_the_submitters_span(void **state)
     assert_int_not_equal(second.context.span, first.context.span);
 }
 
-static void without_a_submitters_span_the_first_attempt_begins_the_trace(void **state)
+TEST(without_a_submitters_span_the_first_attempt_begins_the_trace)
 {
-    (void)state;
     const struct trace_attempt first = attempt_of(NULL, 0, 1), second = attempt_of("bad", 0, 2);
     const struct trace_attempt redriven = attempt_of(NULL, 1, 1);
     assert_int_equal(first.parent, 0);
@@ -264,9 +250,8 @@ static void without_a_submitters_span_the_first_attempt_begins_the_trace(void **
     assert_int_not_equal(redriven.context.span, first.context.span);
 }
 
-static void another_job_has_another_trace(void **state)
+TEST(another_job_has_another_trace)
 {
-    (void)state;
     const struct trace_sampler sampler = sampler_of(NULL, NULL);
     const struct trace_job jobs[] = {
         {.tenant = STR("a"), .id = STR("1"), .created_ms = 5, .attempt = 1},
@@ -284,9 +269,8 @@ static void another_job_has_another_trace(void **state)
         }
 }
 
-static void a_handler_gets_the_span_of_its_attempt(void **state)
+TEST(a_handler_gets_the_span_of_its_attempt)
 {
-    (void)state;
     const struct trace_sampler on = sampler_of(NULL, NULL), off = sampler_of("always_off", NULL);
     const struct trace_job job = {.id = STR("1"), .attempt = 1, .traceparent = STR(PARENT)};
     const struct trace_job alone = {.id = STR("1"), .attempt = 1};
@@ -302,9 +286,8 @@ static void a_handler_gets_the_span_of_its_attempt(void **state)
     assert_string_equal(text + TRACEPARENT_LEN - 2, "02");
 }
 
-static void without_tracing_a_handler_gets_the_submitters_span(void **state)
+TEST(without_tracing_a_handler_gets_the_submitters_span)
 {
-    (void)state;
     const struct trace_job job = {.id = STR("1"), .attempt = 2, .traceparent = STR(PARENT)};
     const struct trace_job alone = {.id = STR("1"), .attempt = 2};
     char text[TRACEPARENT_LEN + 1];
@@ -315,9 +298,8 @@ static void without_tracing_a_handler_gets_the_submitters_span(void **state)
 
 /* ---- With the job ---------------------------------------------------------------------------- */
 
-static void a_job_keeps_its_traceparent_beside_its_policy(void **state)
+TEST(a_job_keeps_its_traceparent_beside_its_policy)
 {
-    (void)state;
     struct arena arena;
     arena_init(&arena);
     struct str alone = trace_keep(STR(PARENT), (struct str){0}, &arena);
@@ -334,9 +316,8 @@ static void a_job_keeps_its_traceparent_beside_its_policy(void **state)
     arena_release(&arena);
 }
 
-static void the_policy_can_be_had_alone(void **state)
+TEST(the_policy_can_be_had_alone)
 {
-    (void)state;
     struct arena arena;
     struct buf out;
     arena_init(&arena);
@@ -351,9 +332,8 @@ static void the_policy_can_be_had_alone(void **state)
     arena_release(&arena);
 }
 
-static void another_traceparent_takes_the_place_of_the_one_before(void **state)
+TEST(another_traceparent_takes_the_place_of_the_one_before)
 {
-    (void)state;
     struct arena arena;
     arena_init(&arena);
     struct str before =
@@ -362,9 +342,8 @@ static void another_traceparent_takes_the_place_of_the_one_before(void **state)
     arena_release(&arena);
 }
 
-static void what_cannot_be_kept_leaves_the_policy_alone(void **state)
+TEST(what_cannot_be_kept_leaves_the_policy_alone)
 {
-    (void)state;
     struct arena arena;
     arena_init(&arena);
     check_str(trace_keep(STR("bad"), STR("{\"a\":1}"), &arena), "{\"a\":1}");
@@ -374,9 +353,8 @@ static void what_cannot_be_kept_leaves_the_policy_alone(void **state)
     arena_release(&arena);
 }
 
-static void a_policy_without_a_traceparent_has_none(void **state)
+TEST(a_policy_without_a_traceparent_has_none)
 {
-    (void)state;
     static const char *const NONE[] = {
         "",
         "{}",
@@ -396,33 +374,4 @@ static void a_policy_without_a_traceparent_has_none(void **state)
     assert_true(trace_has_policy(STR("{\"a\":1}")));
     assert_true(trace_has_policy(STR("x}")));
     check_str(trace_policy_members(STR("{ \"a\":1}")), "\"a\":1}");
-}
-
-CHECK_FILE(traceparent)
-{
-    const struct CMUnitTest tests[] = {
-        T(an_example_of_the_recommendation_is_read_and_written),
-        T(its_parts_are_numbers),
-        T(unknown_flags_are_dropped),
-        T(a_later_version_is_read_and_written_as_00),
-        T(anything_else_is_no_trace),
-        T(a_child_is_a_span_of_the_same_trace),
-        T(the_parents_flag_decides_where_there_is_a_parent),
-        T(without_a_parent_the_sampler_decides),
-        T(a_sampler_that_is_not_parentbased_does_not_look_at_the_flag),
-        T(a_ratio_is_about_that_share_of_jobs),
-        T(a_sampler_that_is_not_known_is_refused),
-        T(a_ratio_that_is_none_is_refused),
-        T(attempts_are_children_of_the_submitters_span),
-        T(without_a_submitters_span_the_first_attempt_begins_the_trace),
-        T(another_job_has_another_trace),
-        T(a_handler_gets_the_span_of_its_attempt),
-        T(without_tracing_a_handler_gets_the_submitters_span),
-        T(a_job_keeps_its_traceparent_beside_its_policy),
-        T(the_policy_can_be_had_alone),
-        T(another_traceparent_takes_the_place_of_the_one_before),
-        T(what_cannot_be_kept_leaves_the_policy_alone),
-        T(a_policy_without_a_traceparent_has_none),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

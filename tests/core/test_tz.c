@@ -76,9 +76,8 @@ static int parse_exactly(const char *bytes, size_t len, struct tz *tz, struct re
     return rc;
 }
 
-static void version_1_ends_with_its_last_offset(void **state)
+TEST(version_1_ends_with_its_last_offset)
 {
-    (void)state;
     struct buf b;
     struct tz tz;
     buf_init(&b, 4096);
@@ -97,9 +96,8 @@ static void version_1_ends_with_its_last_offset(void **state)
     buf_release(&b);
 }
 
-static void version_2_uses_the_second_block_and_its_footer(void **state)
+TEST(version_2_uses_the_second_block_and_its_footer)
 {
-    (void)state;
     struct buf b;
     struct tz tz;
     buf_init(&b, 4096);
@@ -122,9 +120,8 @@ static void version_2_uses_the_second_block_and_its_footer(void **state)
     buf_release(&b);
 }
 
-static void a_file_without_transitions_follows_its_footer(void **state)
+TEST(a_file_without_transitions_follows_its_footer)
 {
-    (void)state;
     struct buf b;
     struct tz tz;
     buf_init(&b, 4096);
@@ -149,9 +146,8 @@ static void check_refused(const struct block *block, int code, const char *expec
     buf_release(&b);
 }
 
-static void impossible_blocks_are_refused(void **state)
+TEST(impossible_blocks_are_refused)
 {
-    (void)state;
 #define REFUSED(code, expected, change)                    \
     do {                                                   \
         struct block block = SAMPLE;                       \
@@ -173,9 +169,8 @@ static void impossible_blocks_are_refused(void **state)
 #undef REFUSED
 }
 
-static void large_counts_are_refused_before_anything_is_read(void **state)
+TEST(large_counts_are_refused_before_anything_is_read)
 {
-    (void)state;
     struct buf b;
     struct tz tz;
     struct redrive_err err = {0};
@@ -210,9 +205,8 @@ static void large_counts_are_refused_before_anything_is_read(void **state)
     buf_release(&b);
 }
 
-static void headers_and_footers_must_be_there(void **state)
+TEST(headers_and_footers_must_be_there)
 {
-    (void)state;
     struct buf b;
     struct tz tz;
     struct redrive_err err = {0};
@@ -241,9 +235,8 @@ static void headers_and_footers_must_be_there(void **state)
     buf_release(&b);
 }
 
-static void a_file_cut_anywhere_is_refused(void **state)
+TEST(a_file_cut_anywhere_is_refused)
 {
-    (void)state;
     struct buf b;
     struct tz tz;
     buf_init(&b, TZ_FILE_MAX_BYTES);
@@ -277,9 +270,8 @@ static const char *const ZONES[] = {
     "Etc/GMT+12",          "UTC",
 };
 
-static void libc_agrees_on_offsets_from_1800_to_2200(void **state)
+TEST(libc_agrees_on_offsets_from_1800_to_2200)
 {
-    (void)state;
     struct rng rng;
     rng_seed(&rng, 1);
     for (size_t i = 0; i < sizeof ZONES / sizeof ZONES[0]; i++) {
@@ -306,9 +298,8 @@ static void libc_agrees_on_offsets_from_1800_to_2200(void **state)
 }
 
 /* Spans must tile the line without holes, and the offset must be constant within each. */
-static void spans_follow_each_other(void **state)
+TEST(spans_follow_each_other)
 {
-    (void)state;
     for (size_t i = 0; i < sizeof ZONES / sizeof ZONES[0]; i++) {
         struct tz tz;
         zone_load(ZONES[i], &tz);
@@ -333,9 +324,8 @@ static int local_to_utc(const struct tz *tz, int64_t year, int month, int day, i
     return tz_local_to_utc(tz, &local, ret);
 }
 
-static void a_plain_time_happens_once(void **state)
+TEST(a_plain_time_happens_once)
 {
-    (void)state;
     struct tz tz;
     int64_t at[2];
     zone_load("Europe/Berlin", &tz);
@@ -350,9 +340,8 @@ static void a_plain_time_happens_once(void **state)
     tz_release(&tz);
 }
 
-static void a_time_in_a_gap_gives_the_end_of_the_gap(void **state)
+TEST(a_time_in_a_gap_gives_the_end_of_the_gap)
 {
-    (void)state;
     struct tz tz;
     int64_t at[2];
     zone_load("Europe/Berlin", &tz);
@@ -369,9 +358,8 @@ static void a_time_in_a_gap_gives_the_end_of_the_gap(void **state)
     tz_release(&tz);
 }
 
-static void changes_close_together_are_told_apart(void **state)
+TEST(changes_close_together_are_told_apart)
 {
-    (void)state;
     /* Forward by two hours at 12:00, again by one at 13:00, back by one at 14:00. */
     struct tz_transition jumps[] = {{utc(2024, 1, 1, 12, 0), 7200},
                                     {utc(2024, 1, 1, 13, 0), 10800},
@@ -389,9 +377,8 @@ static void changes_close_together_are_told_apart(void **state)
     assert_int_equal(at[1], utc(2024, 1, 1, 14, 30));
 }
 
-static void a_time_in_an_overlap_happens_twice(void **state)
+TEST(a_time_in_an_overlap_happens_twice)
 {
-    (void)state;
     struct tz tz;
     int64_t at[2];
     zone_load("Europe/Berlin", &tz);
@@ -408,9 +395,8 @@ static void a_time_in_an_overlap_happens_twice(void **state)
     tz_release(&tz);
 }
 
-static void local_time_and_back_gives_the_same_instant(void **state)
+TEST(local_time_and_back_gives_the_same_instant)
 {
-    (void)state;
     struct rng rng;
     rng_seed(&rng, 2);
     for (size_t i = 0; i < sizeof ZONES / sizeof ZONES[0]; i++) {
@@ -429,9 +415,8 @@ static void local_time_and_back_gives_the_same_instant(void **state)
     }
 }
 
-static void the_ends_of_time_do_not_overflow(void **state)
+TEST(the_ends_of_time_do_not_overflow)
 {
-    (void)state;
     struct tz tz;
     int64_t at[2];
     zone_load("Europe/Berlin", &tz);
@@ -445,9 +430,8 @@ static void the_ends_of_time_do_not_overflow(void **state)
     tz_release(&tz);
 }
 
-static void names_cannot_leave_the_directory(void **state)
+TEST(names_cannot_leave_the_directory)
 {
-    (void)state;
     assert_true(tz_name_valid(STR("Europe/Berlin")));
     assert_true(tz_name_valid(STR("Etc/GMT+12")));
     assert_true(tz_name_valid(STR("America/Argentina/Buenos_Aires")));
@@ -465,27 +449,4 @@ static void names_cannot_leave_the_directory(void **state)
     memset(name, 'A', sizeof name);
     assert_true(tz_name_valid((struct str){name, TZ_NAME_MAX}));
     assert_false(tz_name_valid((struct str){name, TZ_NAME_MAX + 1}));
-}
-
-CHECK_FILE(tz)
-{
-    const struct CMUnitTest tests[] = {
-        T(version_1_ends_with_its_last_offset),
-        T(version_2_uses_the_second_block_and_its_footer),
-        T(a_file_without_transitions_follows_its_footer),
-        T(impossible_blocks_are_refused),
-        T(large_counts_are_refused_before_anything_is_read),
-        T(headers_and_footers_must_be_there),
-        T(a_file_cut_anywhere_is_refused),
-        T(libc_agrees_on_offsets_from_1800_to_2200),
-        T(spans_follow_each_other),
-        T(a_plain_time_happens_once),
-        T(a_time_in_a_gap_gives_the_end_of_the_gap),
-        T(changes_close_together_are_told_apart),
-        T(a_time_in_an_overlap_happens_twice),
-        T(local_time_and_back_gives_the_same_instant),
-        T(the_ends_of_time_do_not_overflow),
-        T(names_cannot_leave_the_directory),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -21,9 +21,8 @@ static void check_refused(const char *text, const char *detail)
     assert_int_equal(tz_rule_parse(str_of(text), &rule, NULL), REDRIVE_E_PARSE);
 }
 
-static void a_zone_without_summer_time_never_changes(void **state)
+TEST(a_zone_without_summer_time_never_changes)
 {
-    (void)state;
     struct tz_rule rule = rule_of("<+03>-3");
     struct tz_span span = tz_rule_span_at(&rule, 0);
     assert_int_equal(span.offset_s, 3 * 3600);
@@ -34,9 +33,8 @@ static void a_zone_without_summer_time_never_changes(void **state)
     assert_int_equal(tz_rule_span_at(&rule, 0).offset_s, -(53 * 60 + 28));
 }
 
-static void spans_end_where_clocks_change(void **state)
+TEST(spans_end_where_clocks_change)
 {
-    (void)state;
     struct tz_rule rule = rule_of("CET-1CEST,M3.5.0,M10.5.0/3");
     struct tz_span winter = tz_rule_span_at(&rule, utc(2040, 1, 15, 0, 0));
     assert_int_equal(winter.offset_s, 3600);
@@ -48,25 +46,22 @@ static void spans_end_where_clocks_change(void **state)
     assert_int_equal(tz_rule_span_at(&rule, summer.until_s).offset_s, 3600);
 }
 
-static void summer_may_lie_across_the_new_year(void **state)
+TEST(summer_may_lie_across_the_new_year)
 {
-    (void)state;
     struct tz_rule rule = rule_of("<+1030>-10:30<+11>-11,M10.1.0,M4.1.0");
     assert_int_equal(tz_rule_span_at(&rule, utc(2050, 1, 1, 0, 0)).offset_s, 11 * 3600);
     assert_int_equal(tz_rule_span_at(&rule, utc(2050, 7, 1, 0, 0)).offset_s, 10 * 3600 + 1800);
 }
 
-static void winter_may_be_the_exception(void **state)
+TEST(winter_may_be_the_exception)
 {
-    (void)state;
     struct tz_rule rule = rule_of("IST-1GMT0,M10.5.0,M3.5.0/1");
     assert_int_equal(tz_rule_span_at(&rule, utc(2050, 1, 1, 0, 0)).offset_s, 0);
     assert_int_equal(tz_rule_span_at(&rule, utc(2050, 7, 1, 0, 0)).offset_s, 3600);
 }
 
-static void times_of_change_may_leave_their_day(void **state)
+TEST(times_of_change_may_leave_their_day)
 {
-    (void)state;
     /* The Saturday before the last Sunday, 23:00; Saturday after the fourth Thursday, 02:00. */
     struct tz_rule rule = rule_of("<-02>2<-01>,M3.5.0/-1,M10.5.0/0");
     assert_int_equal(tz_rule_span_at(&rule, utc(2050, 1, 1, 0, 0)).until_s, utc(2050, 3, 27, 1, 0));
@@ -74,9 +69,8 @@ static void times_of_change_may_leave_their_day(void **state)
     assert_int_equal(tz_rule_span_at(&rule, utc(2050, 1, 1, 0, 0)).until_s, utc(2050, 3, 26, 0, 0));
 }
 
-static void changes_may_leave_their_year(void **state)
+TEST(changes_may_leave_their_year)
 {
-    (void)state;
     /* Both changes of a year lie in the last week of the year before. */
     struct tz_rule rule = rule_of("AAA0BBB,0/-160,0/-100");
     assert_int_equal(tz_rule_span_at(&rule, utc(2050, 12, 30, 0, 0)).offset_s, 0);
@@ -89,9 +83,8 @@ static void changes_may_leave_their_year(void **state)
     assert_int_equal(tz_rule_span_at(&rule, utc(2051, 1, 6, 0, 0)).offset_s, 3600);
 }
 
-static void julian_days_skip_the_leap_day(void **state)
+TEST(julian_days_skip_the_leap_day)
 {
-    (void)state;
     struct tz_rule rule = rule_of("AAA0BBB,J60/0,J300/0");
     assert_int_equal(tz_rule_span_at(&rule, utc(2023, 1, 1, 0, 0)).until_s, utc(2023, 3, 1, 0, 0));
     assert_int_equal(tz_rule_span_at(&rule, utc(2024, 1, 1, 0, 0)).until_s, utc(2024, 3, 1, 0, 0));
@@ -102,25 +95,22 @@ static void julian_days_skip_the_leap_day(void **state)
     assert_int_equal(tz_rule_span_at(&rule, utc(2024, 1, 1, 0, 0)).until_s, utc(2024, 2, 29, 0, 0));
 }
 
-static void summer_time_may_last_all_year(void **state)
+TEST(summer_time_may_last_all_year)
 {
-    (void)state;
     struct tz_rule rule = rule_of("EST5EDT,0/0,J365/25");
     for (int64_t t = utc(2030, 12, 20, 0, 0); t < utc(2031, 1, 10, 0, 0); t += 1800)
         assert_int_equal(tz_rule_span_at(&rule, t).offset_s, -4 * 3600);
 }
 
-static void summer_time_that_ends_as_it_starts_never_is(void **state)
+TEST(summer_time_that_ends_as_it_starts_never_is)
 {
-    (void)state;
     struct tz_rule rule = rule_of("AAA0BBB,100/0,100/1");
     for (int64_t t = utc(2030, 4, 5, 0, 0); t < utc(2030, 4, 20, 0, 0); t += 1800)
         assert_int_equal(tz_rule_span_at(&rule, t).offset_s, 0);
 }
 
-static void libc_agrees_for_a_century(void **state)
+TEST(libc_agrees_for_a_century)
 {
-    (void)state;
     static const char *const RULES[] = {
         "CET-1CEST,M3.5.0,M10.5.0/3",
         "EST5EDT,M3.2.0,M11.1.0",
@@ -147,9 +137,8 @@ static void libc_agrees_for_a_century(void **state)
     }
 }
 
-static void what_is_no_rule_is_refused_with_its_position(void **state)
+TEST(what_is_no_rule_is_refused_with_its_position)
 {
-    (void)state;
     check_refused("", "position 1: expected a name of three letters or more");
     check_refused("CE-1", "position 1: expected a name of three letters or more");
     check_refused("<+3-3", "position 6: expected `>`");
@@ -173,22 +162,4 @@ static void what_is_no_rule_is_refused_with_its_position(void **state)
     check_refused("CET-1CEST,M3.5.0,M10.5.0/", "position 26: expected hours");
     check_refused("CET-1CEST,M3.5.0,M10.5.0x", "position 25: expected the end");
     check_refused("CET-1CEST-1000,M3.5.0,M10.5.0", "position 11: expected hours");
-}
-
-CHECK_FILE(tz_rule)
-{
-    const struct CMUnitTest tests[] = {
-        T(a_zone_without_summer_time_never_changes),
-        T(spans_end_where_clocks_change),
-        T(summer_may_lie_across_the_new_year),
-        T(winter_may_be_the_exception),
-        T(times_of_change_may_leave_their_day),
-        T(changes_may_leave_their_year),
-        T(julian_days_skip_the_leap_day),
-        T(summer_time_may_last_all_year),
-        T(summer_time_that_ends_as_it_starts_never_is),
-        T(libc_agrees_for_a_century),
-        T(what_is_no_rule_is_refused_with_its_position),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -4,9 +4,8 @@
 
 #include "core/state.h"
 
-static void every_word_finds_its_number(void **state)
+TEST(every_word_finds_its_number)
 {
-    (void)state;
     for (int v = 0; v < VOCABULARY_COUNT; v++) {
         size_t n;
         const char *const *words = vocabulary_words((enum vocabulary)v, &n);
@@ -22,9 +21,8 @@ static void every_word_finds_its_number(void **state)
     }
 }
 
-static void public_names_come_from_the_same_tables(void **state)
+TEST(public_names_come_from_the_same_tables)
 {
-    (void)state;
     assert_string_equal(redrive_class_name(REDRIVE_CLASS_RATE_LIMITED), "rate_limited");
     assert_string_equal(redrive_severity_name(REDRIVE_SEVERITY_INFO), "info");
     assert_string_equal(redrive_severity_name(REDRIVE_SEVERITY_CRITICAL), "critical");
@@ -37,9 +35,8 @@ static void public_names_come_from_the_same_tables(void **state)
     assert_string_equal(redrive_jitter_name(REDRIVE_JITTER_DECORRELATED), "decorrelated");
 }
 
-static void classes_know_their_facts(void **state)
+TEST(classes_know_their_facts)
 {
-    (void)state;
     assert_true(class_is_retried(REDRIVE_CLASS_RATE_LIMITED));
     assert_false(class_counts_for_breaker(REDRIVE_CLASS_RATE_LIMITED));
     assert_false(class_is_retried(REDRIVE_CLASS_AUTHENTICATION));
@@ -48,9 +45,8 @@ static void classes_know_their_facts(void **state)
 }
 
 /* The table as people read it, against the table as the code has it. */
-static void jobs_make_these_moves_and_no_others(void **state)
+TEST(jobs_make_these_moves_and_no_others)
 {
-    (void)state;
     static const struct {
         const char *from;
         const char *to;
@@ -77,15 +73,4 @@ static void jobs_make_these_moves_and_no_others(void **state)
         bool ended = from >= REDRIVE_STATE_COMPLETED && from <= REDRIVE_STATE_CANCELLED;
         assert_int_equal(state_has_ended((enum redrive_state)from), ended);
     }
-}
-
-CHECK_FILE(vocabulary)
-{
-    const struct CMUnitTest tests[] = {
-        T(every_word_finds_its_number),
-        T(public_names_come_from_the_same_tables),
-        T(classes_know_their_facts),
-        T(jobs_make_these_moves_and_no_others),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -53,15 +53,13 @@ static void survives(const struct workload *workload, size_t part)
         fail_msg("%s", f.first);
 }
 
-static void a_busy_queue_survives_power_cuts(void **state)
+TEST(a_busy_queue_survives_power_cuts)
 {
-    (void)state;
     survives(&WORKLOAD_BUSY, 1);
 }
 
-static void a_migration_survives_power_cuts(void **state)
+TEST(a_migration_survives_power_cuts)
 {
-    (void)state;
     survives(&WORKLOAD_MIGRATION, 2);
 }
 
@@ -77,34 +75,29 @@ static struct findings planted(const char *name, enum plant plant)
     return f;
 }
 
-static void commits_without_a_sync_are_noticed(void **state)
+TEST(commits_without_a_sync_are_noticed)
 {
-    (void)state;
     assert_true(planted("synchronous=NORMAL", PLANT_NORMAL).complaints[COMPLAINT_LOST] > 0);
 }
 
-static void a_log_without_any_sync_is_noticed(void **state)
+TEST(a_log_without_any_sync_is_noticed)
 {
-    (void)state;
     assert_true(planted("synchronous=OFF", PLANT_OFF).complaints[COMPLAINT_LOST] > 0);
 }
 
-static void a_disk_that_does_not_sync_is_noticed(void **state)
+TEST(a_disk_that_does_not_sync_is_noticed)
 {
-    (void)state;
     assert_true(planted("disk without sync", PLANT_NO_SYNC).complaints[COMPLAINT_LOST] > 0);
 }
 
-static void a_folder_that_is_not_synced_is_noticed(void **state)
+TEST(a_folder_that_is_not_synced_is_noticed)
 {
-    (void)state;
     assert_true(planted("folder without sync", PLANT_NO_FOLDER_SYNC).complaints[COMPLAINT_LOST] >
                 0);
 }
 
-static void an_operation_of_two_transactions_is_noticed(void **state)
+TEST(an_operation_of_two_transactions_is_noticed)
 {
-    (void)state;
     assert_true(planted("two transactions", PLANT_HALVES).complaints[COMPLAINT_TORN] > 0);
 }
 
@@ -115,16 +108,7 @@ static int install(void **state)
     return 0;
 }
 
-CHECK_FILE(crash)
+TEST_MAIN(argc, argv)
 {
-    const struct CMUnitTest tests[] = {
-        T(a_busy_queue_survives_power_cuts),
-        T(a_migration_survives_power_cuts),
-        T(commits_without_a_sync_are_noticed),
-        T(a_log_without_any_sync_is_noticed),
-        T(a_disk_that_does_not_sync_is_noticed),
-        T(a_folder_that_is_not_synced_is_noticed),
-        T(an_operation_of_two_transactions_is_noticed),
-    };
-    return cmocka_run_group_tests_name("crash", tests, install, NULL);
+    return check_run(install, NULL);
 }

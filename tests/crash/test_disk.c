@@ -29,8 +29,6 @@ static int tear_down(void **state)
     return 0;
 }
 
-#define F(function) cmocka_unit_test_setup_teardown(function, set_up, tear_down)
-
 /* A file "a" of which `synced` is synced, as is its name. */
 static int make_synced(struct bench *b, const char *synced)
 {
@@ -57,18 +55,18 @@ static const char *left_of(struct bench *b, const char *name, enum cut_kind kind
     return text;
 }
 
-static void what_was_synced_outlives_every_cut(void **state)
+#define BENCH_TEST(test) TEST_WITH(test, set_up, tear_down, struct bench *b)
+
+BENCH_TEST(what_was_synced_outlives_every_cut)
 {
-    struct bench *b = *state;
     make_synced(b, "kept");
     for (int kind = 0; kind < CUT_KINDS; kind++)
         for (uint64_t seed = 0; seed < 20; seed++)
             assert_string_equal(left_of(b, "a", (enum cut_kind)kind, seed), "kept");
 }
 
-static void what_was_not_synced_is_lost_or_kept_as_the_cut_says(void **state)
+BENCH_TEST(what_was_not_synced_is_lost_or_kept_as_the_cut_says)
 {
-    struct bench *b = *state;
     const int file = make_synced(b, "old");
     disk_write(b->disk, file, 0, "new", 3);
     assert_string_equal(left_of(b, "a", CUT_DROPS_ALL, 1), "old");
@@ -83,9 +81,8 @@ static void what_was_not_synced_is_lost_or_kept_as_the_cut_says(void **state)
 }
 
 /* In order: the second write is never there without the first. At random: it may be. */
-static void changes_outlive_a_cut_in_order_or_at_random(void **state)
+BENCH_TEST(changes_outlive_a_cut_in_order_or_at_random)
 {
-    struct bench *b = *state;
     const int file = make_synced(b, "....");
     int out_of_order = 0;
     disk_write(b->disk, file, 0, "1", 1);
@@ -101,9 +98,8 @@ static void changes_outlive_a_cut_in_order_or_at_random(void **state)
     assert_true(out_of_order > 5);
 }
 
-static void a_write_is_torn_between_sectors(void **state)
+BENCH_TEST(a_write_is_torn_between_sectors)
 {
-    struct bench *b = *state;
     char old[2 * SECTOR + 1], new[2 * SECTOR + 1];
     memset(old, 'o', sizeof old);
     memset(new, 'n', sizeof new);
@@ -119,9 +115,8 @@ static void a_write_is_torn_between_sectors(void **state)
     assert_true(torn > 5);
 }
 
-static void a_truncation_is_durable_after_a_sync(void **state)
+BENCH_TEST(a_truncation_is_durable_after_a_sync)
 {
-    struct bench *b = *state;
     const int file = make_synced(b, "long");
     disk_truncate(b->disk, file, 2);
     assert_string_equal(left_of(b, "a", CUT_DROPS_ALL, 1), "long");
@@ -129,9 +124,8 @@ static void a_truncation_is_durable_after_a_sync(void **state)
     assert_string_equal(left_of(b, "a", CUT_DROPS_ALL, 1), "lo");
 }
 
-static void what_a_sync_has_failed_to_write_no_later_sync_writes(void **state)
+BENCH_TEST(what_a_sync_has_failed_to_write_no_later_sync_writes)
 {
-    struct bench *b = *state;
     const int file = make_synced(b, "....");
     char seen[5] = "";
     disk_write(b->disk, file, 0, "1", 1);
@@ -143,9 +137,8 @@ static void what_a_sync_has_failed_to_write_no_later_sync_writes(void **state)
     assert_string_equal(left_of(b, "a", CUT_DROPS_ALL, 1), ".2..");
 }
 
-static void a_name_is_durable_after_a_sync_of_the_folder(void **state)
+BENCH_TEST(a_name_is_durable_after_a_sync_of_the_folder)
 {
-    struct bench *b = *state;
     const int file = disk_create(b->disk, "a");
     disk_write(b->disk, file, 0, "x", 1);
     disk_sync(b->disk, file);
@@ -158,9 +151,8 @@ static void a_name_is_durable_after_a_sync_of_the_folder(void **state)
     assert_string_equal(left_of(b, "a", CUT_DROPS_ALL, 1), "x");
 }
 
-static void a_deletion_is_durable_after_a_sync_of_the_folder(void **state)
+BENCH_TEST(a_deletion_is_durable_after_a_sync_of_the_folder)
 {
-    struct bench *b = *state;
     make_synced(b, "x");
     disk_delete(b->disk, "a");
     assert_int_equal(disk_find(b->disk, "a"), -1);
@@ -169,9 +161,8 @@ static void a_deletion_is_durable_after_a_sync_of_the_folder(void **state)
     assert_string_equal(left_of(b, "a", CUT_DROPS_ALL, 1), "none");
 }
 
-static void a_disk_is_the_same_when_its_tape_is_played_again(void **state)
+BENCH_TEST(a_disk_is_the_same_when_its_tape_is_played_again)
 {
-    struct bench *b = *state;
     const int file = make_synced(b, "one");
     disk_write(b->disk, file, 3, "two", 3);
     struct disk *again = disk_new(&b->tape);
@@ -182,20 +173,4 @@ static void a_disk_is_the_same_when_its_tape_is_played_again(void **state)
     assert_string_equal(text, "onetwo");
     assert_int_equal(disk_size(again, file), 6);
     disk_free(again);
-}
-
-CHECK_FILE(disk)
-{
-    const struct CMUnitTest tests[] = {
-        F(what_was_synced_outlives_every_cut),
-        F(what_was_not_synced_is_lost_or_kept_as_the_cut_says),
-        F(changes_outlive_a_cut_in_order_or_at_random),
-        F(a_write_is_torn_between_sectors),
-        F(a_truncation_is_durable_after_a_sync),
-        F(what_a_sync_has_failed_to_write_no_later_sync_writes),
-        F(a_name_is_durable_after_a_sync_of_the_folder),
-        F(a_deletion_is_durable_after_a_sync_of_the_folder),
-        F(a_disk_is_the_same_when_its_tape_is_played_again),
-    };
-    return cmocka_run_group_tests_name("crash disk", tests, NULL, NULL);
 }

@@ -149,15 +149,13 @@ static size_t fail_each(bool is_write)
     return failures;
 }
 
-static void a_sync_that_fails_loses_nothing(void **state)
+TEST(a_sync_that_fails_loses_nothing)
 {
-    (void)state;
     assert_true(fail_each(false) > JOBS);
 }
 
-static void a_write_that_fails_loses_nothing(void **state)
+TEST(a_write_that_fails_loses_nothing)
 {
-    (void)state;
     assert_true(fail_each(true) > JOBS);
 }
 
@@ -173,15 +171,13 @@ static void check_goes_on(struct disk_faults faults)
     stores_remove(t.url);
 }
 
-static void after_a_sync_that_fails_the_store_goes_on(void **state)
+TEST(after_a_sync_that_fails_the_store_goes_on)
 {
-    (void)state;
     check_goes_on((struct disk_faults){.failing_sync = 20});
 }
 
-static void after_a_write_that_fails_the_store_goes_on(void **state)
+TEST(after_a_write_that_fails_the_store_goes_on)
 {
-    (void)state;
     check_goes_on((struct disk_faults){.failing_write = 120});
 }
 
@@ -192,13 +188,7 @@ static int install(void **state)
     return 0;
 }
 
-CHECK_FILE(sync_failure)
+TEST_MAIN(argc, argv)
 {
-    const struct CMUnitTest tests[] = {
-        T(a_sync_that_fails_loses_nothing),
-        T(a_write_that_fails_loses_nothing),
-        T(after_a_sync_that_fails_the_store_goes_on),
-        T(after_a_write_that_fails_the_store_goes_on),
-    };
-    return cmocka_run_group_tests_name("sync failure", tests, install, NULL);
+    return check_run(install, NULL);
 }

@@ -33,6 +33,9 @@ void bed_init(struct bed *bed, const char *yaml);
 void bed_init_on(struct bed *bed, const char *yaml, struct store *store, int64_t now_ms);
 void bed_release(struct bed *bed);
 
+#define BED_TEST(test, ...) \
+    TEST_OF(test, struct bed, bed, bed_init(bed, __VA_ARGS__), bed_release(bed))
+
 /* A further engine on the same store. */
 struct engine *bed_second_engine(struct bed *bed);
 struct engine *bed_engine_without_config(struct bed *bed);

@@ -29,6 +29,8 @@ extern struct fragile {
 
 /* Starts anew: nothing fails, nothing is counted. */
 void make_fragile(struct bed *bed);
+
+#define FRAGILE_TEST(test) TEST_OF(test, struct bed, bed, make_fragile(bed), bed_release(bed))
 /* After the last test. */
 void fragile_release(void);
 

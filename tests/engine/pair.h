@@ -18,6 +18,8 @@ struct pair {
 void pair_open(struct pair *p, const char *from);
 void pair_close(struct pair *p);
 
+#define PAIR_TEST(test, ...) TEST_OF(test, struct pair, p, pair_open(p, __VA_ARGS__), pair_close(p))
+
 int pair_try(struct pair *p);
 /* Runs, and finds both to be the same. */
 void pair_run(struct pair *p);

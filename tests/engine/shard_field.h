@@ -64,6 +64,8 @@ static inline void field_release(struct field *f)
         stores_remove(f->urls[i]);
 }
 
+#define FIELD_TEST(test) TEST_OF(test, struct field, f, field_init(f), field_release(f))
+
 /* Until each engine has learned of what another process has put: one of a server believes its last
  * answer for a second. */
 static inline void field_rest(const struct field *f)

@@ -42,99 +42,73 @@ static size_t grow_to(struct bed *bed, size_t wanted, struct job jobs[64])
     return n;
 }
 
-static void it_begins_at_the_floor_and_ends_at_the_ceiling(void **state)
+BED_TEST(it_begins_at_the_floor_and_ends_at_the_ceiling,
+         YAML(", min_concurrency: 2, max_concurrency: 12"))
 {
-    (void)state;
-    struct bed bed;
     struct job jobs[64];
-    bed_init(&bed, YAML(", min_concurrency: 2, max_concurrency: 12"));
-    submit(&bed, 100);
-    size_t n = claim_all(&bed, jobs);
+    submit(bed, 100);
+    size_t n = claim_all(bed, jobs);
     assert_int_equal(n, 2);
     for (int round = 0; round < 6; round++) {
         for (size_t i = 0; i < n; i++)
-            assert_int_equal(bed_succeed(&bed, &jobs[i]), 0);
-        const size_t more = claim_all(&bed, jobs);
+            assert_int_equal(bed_succeed(bed, &jobs[i]), 0);
+        const size_t more = claim_all(bed, jobs);
         assert_true(more > n || more == 12);
         n = more;
     }
     assert_int_equal(n, 12);
-    bed_release(&bed);
 }
 
-static void a_refused_call_cuts_it_once_a_round(void **state)
+BED_TEST(a_refused_call_cuts_it_once_a_round, YAML(", max_concurrency: 20"))
 {
-    (void)state;
-    struct bed bed;
     struct job jobs[64];
-    bed_init(&bed, YAML(", max_concurrency: 20"));
-    submit(&bed, 300);
-    assert_int_equal(grow_to(&bed, 20, jobs), 20);
-    bed_pass(&bed, 10);
+    submit(bed, 300);
+    assert_int_equal(grow_to(bed, 20, jobs), 20);
+    bed_pass(bed, 10);
     for (size_t i = 0; i < 20; i++)
-        assert_int_equal(bed_fail(&bed, &jobs[i], "rate_limited"), 0);
-    bed_pass(&bed, 1);
-    assert_int_equal(claim_all(&bed, jobs), 18);
-    bed_pass(&bed, 10);
-    assert_int_equal(bed_fail(&bed, &jobs[0], "permanent"), 0); /* says nothing about load */
-    assert_int_equal(bed_fail(&bed, &jobs[1], "rate_limited"), 0);
+        assert_int_equal(bed_fail(bed, &jobs[i], "rate_limited"), 0);
+    bed_pass(bed, 1);
+    assert_int_equal(claim_all(bed, jobs), 18);
+    bed_pass(bed, 10);
+    assert_int_equal(bed_fail(bed, &jobs[0], "permanent"), 0); /* says nothing about load */
+    assert_int_equal(bed_fail(bed, &jobs[1], "rate_limited"), 0);
     for (size_t i = 2; i < 18; i++)
-        assert_int_equal(bed_succeed(&bed, &jobs[i]), 0);
-    assert_int_equal(claim_all(&bed, jobs), 16);
-    bed_release(&bed);
+        assert_int_equal(bed_succeed(bed, &jobs[i]), 0);
+    assert_int_equal(claim_all(bed, jobs), 16);
 }
 
-static void it_is_shown_with_its_bounds(void **state)
+BED_TEST(it_is_shown_with_its_bounds, YAML(", min_concurrency: 3, max_concurrency: 6"))
 {
-    (void)state;
-    struct bed bed;
     struct job jobs[64];
     struct limit_page page = {0};
     struct redrive_err err = {0};
-    bed_init(&bed, YAML(", min_concurrency: 3, max_concurrency: 6"));
-    submit(&bed, 20);
-    assert_int_equal(grow_to(&bed, 6, jobs), 6);
-    assert_int_equal(limits_read(bed.engine->store, (struct str){0}, bed.now_ms, &page, &err), 0);
+    submit(bed, 20);
+    assert_int_equal(grow_to(bed, 6, jobs), 6);
+    assert_int_equal(limits_read(bed->engine->store, (struct str){0}, bed->now_ms, &page, &err), 0);
     assert_int_equal(page.n, 1);
     assert_int_equal(page.limits[0].slots.max, 6);
     assert_int_equal(page.limits[0].slots.used, 6);
     assert_int_equal(page.limits[0].adaptive.floor, 3);
     assert_int_equal(page.limits[0].adaptive.ceiling, 6);
     limit_page_release(&page);
-    bed_release(&bed);
 }
 
 /* What was found out holds for processes that come later; a fixed limit replaces it. */
-static void it_is_kept_over_a_restart_and_given_up_for_a_fixed_one(void **state)
+BED_TEST(it_is_kept_over_a_restart_and_given_up_for_a_fixed_one, YAML(", max_concurrency: 8"))
 {
-    (void)state;
-    struct bed bed;
     struct job jobs[64];
-    bed_init(&bed, YAML(", max_concurrency: 8"));
-    submit(&bed, 100);
-    assert_int_equal(grow_to(&bed, 8, jobs), 8);
+    submit(bed, 100);
+    assert_int_equal(grow_to(bed, 8, jobs), 8);
     for (size_t i = 0; i < 8; i++)
-        assert_int_equal(bed_succeed(&bed, &jobs[i]), 0);
-    bed_reload(&bed, YAML(", max_concurrency: 64"));
-    assert_int_equal(claim_all(&bed, jobs), 8);
+        assert_int_equal(bed_succeed(bed, &jobs[i]), 0);
+    bed_reload(bed, YAML(", max_concurrency: 64"));
+    assert_int_equal(claim_all(bed, jobs), 8);
     for (size_t i = 0; i < 8; i++)
-        assert_int_equal(bed_succeed(&bed, &jobs[i]), 0);
-    const size_t n = claim_all(&bed, jobs);
+        assert_int_equal(bed_succeed(bed, &jobs[i]), 0);
+    const size_t n = claim_all(bed, jobs);
     assert_true(n > 8);
     for (size_t i = 0; i < n; i++)
-        assert_int_equal(bed_succeed(&bed, &jobs[i]), 0);
-    bed_reload(&bed, "tasks: {call: {limits: {concurrency: 5}}}\n");
-    assert_int_equal(claim_all(&bed, jobs), 5);
-    bed_release(&bed);
-}
-
-CHECK_FILE(adaptive)
-{
-    const struct CMUnitTest tests[] = {
-        T(it_begins_at_the_floor_and_ends_at_the_ceiling),
-        T(a_refused_call_cuts_it_once_a_round),
-        T(it_is_shown_with_its_bounds),
-        T(it_is_kept_over_a_restart_and_given_up_for_a_fixed_one),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+        assert_int_equal(bed_succeed(bed, &jobs[i]), 0);
+    bed_reload(bed, "tasks: {call: {limits: {concurrency: 5}}}\n");
+    assert_int_equal(claim_all(bed, jobs), 5);
 }

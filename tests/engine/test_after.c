@@ -46,133 +46,104 @@ static void check_skipped(struct bed *bed, int64_t seq)
     assert_int_equal(job.status.error.class_, REDRIVE_CLASS_PERMANENT);
 }
 
-static void child_starts_after_its_parent(void **state)
+BED_TEST(child_starts_after_its_parent, NULL)
 {
-    (void)state;
-    struct bed bed;
-    bed_init(&bed, NULL);
-    const int64_t a = submit_job(&bed, "a");
-    const struct submit_answer b = submit_after(&bed, "b", RULE_OF(SUCCESS, WAIT), PARENTS("a"));
+    const int64_t a = submit_job(bed, "a");
+    const struct submit_answer b = submit_after(bed, "b", RULE_OF(SUCCESS, WAIT), PARENTS("a"));
     assert_int_equal(b.code, 0);
     assert_int_equal(b.state, REDRIVE_STATE_WAITING);
-    assert_int_equal(bed_state(&bed, b.seq), REDRIVE_STATE_WAITING);
-    assert_int_equal(bed_job(&bed, b.seq).status.open_parents, 1);
-    const struct job job = bed_claim_this(&bed, a);
-    assert_int_equal(bed_claim(&bed, 1), 0);
-    assert_int_equal(bed_succeed(&bed, &job), 0);
-    assert_int_equal(bed_state(&bed, b.seq), REDRIVE_STATE_QUEUED);
-    bed_run_this(&bed, b.seq);
-    bed_release(&bed);
+    assert_int_equal(bed_state(bed, b.seq), REDRIVE_STATE_WAITING);
+    assert_int_equal(bed_job(bed, b.seq).status.open_parents, 1);
+    const struct job job = bed_claim_this(bed, a);
+    assert_int_equal(bed_claim(bed, 1), 0);
+    assert_int_equal(bed_succeed(bed, &job), 0);
+    assert_int_equal(bed_state(bed, b.seq), REDRIVE_STATE_QUEUED);
+    bed_run_this(bed, b.seq);
 }
 
-static void child_waits_for_all_parents(void **state)
+BED_TEST(child_waits_for_all_parents, NULL)
 {
-    (void)state;
-    struct bed bed;
-    bed_init(&bed, NULL);
-    int64_t parents[3] = {submit_job(&bed, "a"), submit_job(&bed, "b"), submit_job(&bed, "c")};
+    int64_t parents[3] = {submit_job(bed, "a"), submit_job(bed, "b"), submit_job(bed, "c")};
     const int64_t child =
-        submit_after(&bed, "d", RULE_OF(SUCCESS, WAIT), PARENTS("a", "b", "c")).seq;
+        submit_after(bed, "d", RULE_OF(SUCCESS, WAIT), PARENTS("a", "b", "c")).seq;
     for (int i = 0; i < 3; i++) {
-        assert_int_equal(bed_state(&bed, child), REDRIVE_STATE_WAITING);
-        assert_int_equal(bed_job(&bed, child).status.open_parents, 3 - i);
-        bed_run_this(&bed, parents[i]);
+        assert_int_equal(bed_state(bed, child), REDRIVE_STATE_WAITING);
+        assert_int_equal(bed_job(bed, child).status.open_parents, 3 - i);
+        bed_run_this(bed, parents[i]);
     }
-    bed_run_this(&bed, child);
-    assert_int_equal(bed_job(&bed, child).status.parents, 3);
-    bed_release(&bed);
+    bed_run_this(bed, child);
+    assert_int_equal(bed_job(bed, child).status.parents, 3);
 }
 
 /* A worker settles many parents of one child at once. */
-static void parents_settled_together_release_once(void **state)
+BED_TEST(parents_settled_together_release_once, NULL)
 {
-    (void)state;
-    struct bed bed;
     struct settlement items[3];
     struct settle_op op;
-    bed_init(&bed, NULL);
-    (void)submit_job(&bed, "a");
-    (void)submit_job(&bed, "b");
-    (void)submit_job(&bed, "c");
+    (void)submit_job(bed, "a");
+    (void)submit_job(bed, "b");
+    (void)submit_job(bed, "c");
     const int64_t child =
-        submit_after(&bed, "d", RULE_OF(SUCCESS, WAIT), PARENTS("a", "b", "c")).seq;
-    assert_int_equal(bed_claim(&bed, 3), 3);
+        submit_after(bed, "d", RULE_OF(SUCCESS, WAIT), PARENTS("a", "b", "c")).seq;
+    assert_int_equal(bed_claim(bed, 3), 3);
     for (int i = 0; i < 3; i++)
-        items[i] = (struct settlement){.seq = bed.claim.jobs[i].status.seq,
-                                       .token = bed.claim.jobs[i].status.token,
+        items[i] = (struct settlement){.seq = bed->claim.jobs[i].status.seq,
+                                       .token = bed->claim.jobs[i].status.token,
                                        .outcome = {.ending = ENDING_RAN}};
     settle_op_init(&op, items, 3);
-    assert_int_equal(engine_apply_one(bed.engine, &op.op, NULL), 0);
-    assert_int_equal(bed_state(&bed, child), REDRIVE_STATE_QUEUED);
-    bed_run_this(&bed, child);
-    bed_release(&bed);
+    assert_int_equal(engine_apply_one(bed->engine, &op.op, NULL), 0);
+    assert_int_equal(bed_state(bed, child), REDRIVE_STATE_QUEUED);
+    bed_run_this(bed, child);
 }
 
-static void parent_that_has_completed_is_not_waited_for(void **state)
+BED_TEST(parent_that_has_completed_is_not_waited_for, NULL)
 {
-    (void)state;
-    struct bed bed;
-    bed_init(&bed, NULL);
-    bed_run_this(&bed, submit_job(&bed, "a"));
-    const struct submit_answer b = submit_after(&bed, "b", RULE_OF(SUCCESS, WAIT), PARENTS("a"));
+    bed_run_this(bed, submit_job(bed, "a"));
+    const struct submit_answer b = submit_after(bed, "b", RULE_OF(SUCCESS, WAIT), PARENTS("a"));
     assert_int_equal(b.state, REDRIVE_STATE_QUEUED);
-    bed_run_this(&bed, b.seq);
-    bed_release(&bed);
+    bed_run_this(bed, b.seq);
 }
 
-static void parent_that_was_added_to_while_it_runs_releases_its_child(void **state)
+BED_TEST(parent_that_was_added_to_while_it_runs_releases_its_child, NULL)
 {
-    (void)state;
-    struct bed bed;
-    bed_init(&bed, NULL);
-    const struct job a = bed_claim_this(&bed, submit_job(&bed, "a"));
-    const int64_t b = submit_after(&bed, "b", RULE_OF(SUCCESS, WAIT), PARENTS("a")).seq;
-    assert_int_equal(bed_succeed(&bed, &a), 0);
-    bed_run_this(&bed, b);
-    bed_release(&bed);
+    const struct job a = bed_claim_this(bed, submit_job(bed, "a"));
+    const int64_t b = submit_after(bed, "b", RULE_OF(SUCCESS, WAIT), PARENTS("a")).seq;
+    assert_int_equal(bed_succeed(bed, &a), 0);
+    bed_run_this(bed, b);
 }
 
-static void retry_of_a_parent_keeps_its_child_waiting(void **state)
+BED_TEST(retry_of_a_parent_keeps_its_child_waiting, NULL)
 {
-    (void)state;
-    struct bed bed;
-    bed_init(&bed, NULL);
-    const struct job a = bed_claim_this(&bed, submit_job(&bed, "a"));
-    const int64_t b = submit_after(&bed, "b", RULE_OF(END, WAIT), PARENTS("a")).seq;
-    assert_int_equal(bed_fail(&bed, &a, "network"), 0);
-    assert_int_equal(bed_state(&bed, b), REDRIVE_STATE_WAITING);
-    bed_pass(&bed, 3600 * 1000);
-    bed_run_this(&bed, a.status.seq);
-    bed_run_this(&bed, b);
-    bed_release(&bed);
+    const struct job a = bed_claim_this(bed, submit_job(bed, "a"));
+    const int64_t b = submit_after(bed, "b", RULE_OF(END, WAIT), PARENTS("a")).seq;
+    assert_int_equal(bed_fail(bed, &a, "network"), 0);
+    assert_int_equal(bed_state(bed, b), REDRIVE_STATE_WAITING);
+    bed_pass(bed, 3600 * 1000);
+    bed_run_this(bed, a.status.seq);
+    bed_run_this(bed, b);
 }
 
 /* The callback that others lose when the parent is retried by hand. */
-static void dead_parent_holds_its_child_until_it_is_redriven(void **state)
+BED_TEST(dead_parent_holds_its_child_until_it_is_redriven, NULL)
 {
-    (void)state;
-    struct bed bed;
-    bed_init(&bed, NULL);
-    const int64_t a = submit_job(&bed, "a");
-    const int64_t b = submit_after(&bed, "b", RULE_OF(SUCCESS, WAIT), PARENTS("a")).seq;
-    const struct job job = bed_claim_this(&bed, a);
-    assert_int_equal(bed_fail(&bed, &job, "PERMANENT_FAIL"), 0);
-    assert_int_equal(bed_state(&bed, a), REDRIVE_STATE_DEAD_LETTER);
+    const int64_t a = submit_job(bed, "a");
+    const int64_t b = submit_after(bed, "b", RULE_OF(SUCCESS, WAIT), PARENTS("a")).seq;
+    const struct job job = bed_claim_this(bed, a);
+    assert_int_equal(bed_fail(bed, &job, "PERMANENT_FAIL"), 0);
+    assert_int_equal(bed_state(bed, a), REDRIVE_STATE_DEAD_LETTER);
     for (int i = 0; i < 2; i++) {
-        assert_int_equal(bed_state(&bed, b), REDRIVE_STATE_WAITING);
-        assert_int_equal(bed_change(&bed, MOVE_REDRIVE, a), 0);
-        assert_int_equal(bed_state(&bed, b), REDRIVE_STATE_WAITING);
+        assert_int_equal(bed_state(bed, b), REDRIVE_STATE_WAITING);
+        assert_int_equal(bed_change(bed, MOVE_REDRIVE, a), 0);
+        assert_int_equal(bed_state(bed, b), REDRIVE_STATE_WAITING);
         if (i == 0)
-            assert_int_equal(bed_change(&bed, MOVE_END, a), 0);
+            assert_int_equal(bed_change(bed, MOVE_END, a), 0);
     }
-    bed_run_this(&bed, a);
-    bed_run_this(&bed, b);
-    bed_release(&bed);
+    bed_run_this(bed, a);
+    bed_run_this(bed, b);
 }
 
-static void rules_decide_what_an_end_means(void **state)
+TEST(rules_decide_what_an_end_means)
 {
-    (void)state;
     static const struct {
         struct after_rule rule;
         enum redrive_state completed, dead, cancelled, gone;
@@ -219,143 +190,114 @@ static void rules_decide_what_an_end_means(void **state)
     }
 }
 
-static void skip_goes_down_a_chain(void **state)
+BED_TEST(skip_goes_down_a_chain, NULL)
 {
-    (void)state;
-    struct bed bed;
-    bed_init(&bed, NULL);
-    const int64_t a = submit_job(&bed, "a");
-    const int64_t b = submit_after(&bed, "b", RULE_OF(SUCCESS, WAIT), PARENTS("a")).seq;
-    const int64_t c = submit_after(&bed, "c", RULE_OF(SUCCESS, WAIT), PARENTS("b")).seq;
-    const int64_t cleanup = submit_after(&bed, "d", RULE_OF(END, WAIT), PARENTS("c")).seq;
-    assert_int_equal(bed_change(&bed, MOVE_CANCEL, a), 0);
-    check_skipped(&bed, b);
-    check_skipped(&bed, c);
-    assert_int_equal(bed_counter(&bed, "jobs_cancelled", ""), 3);
-    bed_run_this(&bed, cleanup);
-    bed_release(&bed);
+    const int64_t a = submit_job(bed, "a");
+    const int64_t b = submit_after(bed, "b", RULE_OF(SUCCESS, WAIT), PARENTS("a")).seq;
+    const int64_t c = submit_after(bed, "c", RULE_OF(SUCCESS, WAIT), PARENTS("b")).seq;
+    const int64_t cleanup = submit_after(bed, "d", RULE_OF(END, WAIT), PARENTS("c")).seq;
+    assert_int_equal(bed_change(bed, MOVE_CANCEL, a), 0);
+    check_skipped(bed, b);
+    check_skipped(bed, c);
+    assert_int_equal(bed_counter(bed, "jobs_cancelled", ""), 3);
+    bed_run_this(bed, cleanup);
 }
 
 /* An edge is decided once, however often its parent ends. */
-static void redriven_parent_does_not_release_again(void **state)
+BED_TEST(redriven_parent_does_not_release_again, NULL)
 {
-    (void)state;
-    struct bed bed;
-    bed_init(&bed, NULL);
-    const int64_t a = submit_job(&bed, "a");
-    const int64_t other = submit_job(&bed, "other");
-    const int64_t child = submit_after(&bed, "c", RULE_OF(END, WAIT), PARENTS("a", "other")).seq;
-    assert_int_equal(bed_change(&bed, MOVE_END, a), 0);
-    assert_int_equal(bed_change(&bed, MOVE_REDRIVE, a), 0);
-    assert_int_equal(bed_change(&bed, MOVE_END, a), 0);
-    assert_int_equal(bed_job(&bed, child).status.open_parents, 1);
-    assert_int_equal(bed_state(&bed, child), REDRIVE_STATE_WAITING);
-    bed_run_this(&bed, other);
-    bed_run_this(&bed, child);
-    bed_release(&bed);
+    const int64_t a = submit_job(bed, "a");
+    const int64_t other = submit_job(bed, "other");
+    const int64_t child = submit_after(bed, "c", RULE_OF(END, WAIT), PARENTS("a", "other")).seq;
+    assert_int_equal(bed_change(bed, MOVE_END, a), 0);
+    assert_int_equal(bed_change(bed, MOVE_REDRIVE, a), 0);
+    assert_int_equal(bed_change(bed, MOVE_END, a), 0);
+    assert_int_equal(bed_job(bed, child).status.open_parents, 1);
+    assert_int_equal(bed_state(bed, child), REDRIVE_STATE_WAITING);
+    bed_run_this(bed, other);
+    bed_run_this(bed, child);
 }
 
-static void child_that_was_killed_waits_again_when_it_is_redriven(void **state)
+BED_TEST(child_that_was_killed_waits_again_when_it_is_redriven, NULL)
 {
-    (void)state;
-    struct bed bed;
-    bed_init(&bed, NULL);
-    const int64_t a = submit_job(&bed, "a");
-    const int64_t b = submit_job(&bed, "b");
-    const int64_t child = submit_after(&bed, "c", RULE_OF(SUCCESS, WAIT), PARENTS("a", "b")).seq;
-    assert_int_equal(bed_change(&bed, MOVE_END, child), 0);
-    bed_run_this(&bed, a);
-    assert_int_equal(bed_change(&bed, MOVE_REDRIVE, child), 0);
-    assert_int_equal(bed_state(&bed, child), REDRIVE_STATE_WAITING);
-    assert_int_equal(bed_change(&bed, MOVE_END, child), 0);
+    const int64_t a = submit_job(bed, "a");
+    const int64_t b = submit_job(bed, "b");
+    const int64_t child = submit_after(bed, "c", RULE_OF(SUCCESS, WAIT), PARENTS("a", "b")).seq;
+    assert_int_equal(bed_change(bed, MOVE_END, child), 0);
+    bed_run_this(bed, a);
+    assert_int_equal(bed_change(bed, MOVE_REDRIVE, child), 0);
+    assert_int_equal(bed_state(bed, child), REDRIVE_STATE_WAITING);
+    assert_int_equal(bed_change(bed, MOVE_END, child), 0);
     /* The other parent can never succeed any more: the redrive is a decision by hand. */
-    assert_int_equal(bed_change(&bed, MOVE_CANCEL, b), 0);
-    assert_int_equal(bed_change(&bed, MOVE_REDRIVE, child), 0);
-    bed_run_this(&bed, child);
-    bed_release(&bed);
+    assert_int_equal(bed_change(bed, MOVE_CANCEL, b), 0);
+    assert_int_equal(bed_change(bed, MOVE_REDRIVE, child), 0);
+    bed_run_this(bed, child);
 }
 
-static void waiting_job_dies_at_its_deadline(void **state)
+BED_TEST(waiting_job_dies_at_its_deadline, NULL)
 {
-    (void)state;
-    struct bed bed;
-    bed_init(&bed, NULL);
-    const int64_t a = submit_job(&bed, "a");
+    const int64_t a = submit_job(bed, "a");
     const struct job_after after = {STR("a"), RULE_OF(SUCCESS, WAIT)};
     const struct job_spec spec = {.task = STR("t"),
                                   .id = STR("b"),
                                   .after = &after,
                                   .n_after = 1,
-                                  .deadline_ms = bed.now_ms + 1000};
-    const int64_t b = bed_submit_spec(&bed, &spec);
-    bed_pass(&bed, 999);
-    assert_int_equal(bed_state(&bed, b), REDRIVE_STATE_WAITING);
-    bed_pass(&bed, 1);
-    assert_int_equal(bed_state(&bed, b), REDRIVE_STATE_DEAD_LETTER);
-    assert_int_equal(bed_job(&bed, b).status.reason, REDRIVE_REASON_DEADLINE);
-    bed_run_this(&bed, a);
-    bed_release(&bed);
+                                  .deadline_ms = bed->now_ms + 1000};
+    const int64_t b = bed_submit_spec(bed, &spec);
+    bed_pass(bed, 999);
+    assert_int_equal(bed_state(bed, b), REDRIVE_STATE_WAITING);
+    bed_pass(bed, 1);
+    assert_int_equal(bed_state(bed, b), REDRIVE_STATE_DEAD_LETTER);
+    assert_int_equal(bed_job(bed, b).status.reason, REDRIVE_REASON_DEADLINE);
+    bed_run_this(bed, a);
 }
 
-static void released_job_keeps_its_time_lock(void **state)
+BED_TEST(released_job_keeps_its_time_lock, NULL)
 {
-    (void)state;
-    struct bed bed;
-    bed_init(&bed, NULL);
-    const int64_t a = submit_job(&bed, "a");
+    const int64_t a = submit_job(bed, "a");
     const struct job_after after = {STR("a"), RULE_OF(SUCCESS, WAIT)};
     const struct job_spec spec = {.task = STR("t"),
                                   .id = STR("b"),
                                   .after = &after,
                                   .n_after = 1,
-                                  .process_after_ms = bed.now_ms + 5000};
-    const int64_t b = bed_submit_spec(&bed, &spec);
-    assert_int_equal(bed_state(&bed, b), REDRIVE_STATE_WAITING);
-    bed_run_this(&bed, a);
-    assert_int_equal(bed_state(&bed, b), REDRIVE_STATE_SCHEDULED);
-    assert_int_equal(bed_claim(&bed, 1), 0);
-    bed_pass(&bed, 5000);
-    bed_run_this(&bed, b);
-    bed_release(&bed);
+                                  .process_after_ms = bed->now_ms + 5000};
+    const int64_t b = bed_submit_spec(bed, &spec);
+    assert_int_equal(bed_state(bed, b), REDRIVE_STATE_WAITING);
+    bed_run_this(bed, a);
+    assert_int_equal(bed_state(bed, b), REDRIVE_STATE_SCHEDULED);
+    assert_int_equal(bed_claim(bed, 1), 0);
+    bed_pass(bed, 5000);
+    bed_run_this(bed, b);
 }
 
-static void waiting_job_is_not_run_by_hand(void **state)
+BED_TEST(waiting_job_is_not_run_by_hand, NULL)
 {
-    (void)state;
-    struct bed bed;
-    bed_init(&bed, NULL);
-    (void)submit_job(&bed, "a");
-    const int64_t b = submit_after(&bed, "b", RULE_OF(SUCCESS, WAIT), PARENTS("a")).seq;
-    assert_int_equal(bed_change(&bed, MOVE_RUN_NOW, b), REDRIVE_E_STATE);
-    assert_int_equal(bed_change(&bed, MOVE_CANCEL, b), 0);
-    bed_release(&bed);
+    (void)submit_job(bed, "a");
+    const int64_t b = submit_after(bed, "b", RULE_OF(SUCCESS, WAIT), PARENTS("a")).seq;
+    assert_int_equal(bed_change(bed, MOVE_RUN_NOW, b), REDRIVE_E_STATE);
+    assert_int_equal(bed_change(bed, MOVE_CANCEL, b), 0);
 }
 
 /* ---- What is refused ------------------------------------------------------------------------- */
 
-static void edges_to_nothing_are_refused(void **state)
+BED_TEST(edges_to_nothing_are_refused, NULL)
 {
-    (void)state;
-    struct bed bed;
-    bed_init(&bed, NULL);
     const struct job_spec other = {.task = STR("t"), .id = STR("x"), .tenant = STR("other")};
-    (void)bed_submit_spec(&bed, &other);
-    (void)submit_job(&bed, "a");
-    assert_int_equal(submit_after(&bed, "b", RULE_OF(END, WAIT), PARENTS("missing")).code,
+    (void)bed_submit_spec(bed, &other);
+    (void)submit_job(bed, "a");
+    assert_int_equal(submit_after(bed, "b", RULE_OF(END, WAIT), PARENTS("missing")).code,
                      REDRIVE_E_UNKNOWN);
-    assert_int_equal(submit_after(&bed, "b", RULE_OF(END, WAIT), PARENTS("x")).code,
+    assert_int_equal(submit_after(bed, "b", RULE_OF(END, WAIT), PARENTS("x")).code,
                      REDRIVE_E_UNKNOWN);
-    assert_int_equal(submit_after(&bed, "b", RULE_OF(END, WAIT), PARENTS("b")).code,
+    assert_int_equal(submit_after(bed, "b", RULE_OF(END, WAIT), PARENTS("b")).code,
                      REDRIVE_E_INVALID);
-    assert_int_equal(submit_after(&bed, "b", RULE_OF(END, WAIT), PARENTS("a", "a")).code,
+    assert_int_equal(submit_after(bed, "b", RULE_OF(END, WAIT), PARENTS("a", "a")).code,
                      REDRIVE_E_INVALID);
-    assert_int_equal(bed_count(&bed, REDRIVE_STATE_WAITING), 0);
-    bed_release(&bed);
+    assert_int_equal(bed_count(bed, REDRIVE_STATE_WAITING), 0);
 }
 
-static void too_many_edges_are_refused(void **state)
+TEST(too_many_edges_are_refused)
 {
-    (void)state;
     struct bed bed;
     const size_t n = 1000000;
     struct job_after *after = calloc(n, sizeof *after);
@@ -369,22 +311,18 @@ static void too_many_edges_are_refused(void **state)
     free(after);
 }
 
-static void repetition_waits_for_what_it_was_submitted_with(void **state)
+BED_TEST(repetition_waits_for_what_it_was_submitted_with, NULL)
 {
-    (void)state;
-    struct bed bed;
-    bed_init(&bed, NULL);
-    const int64_t a = submit_job(&bed, "a");
-    (void)submit_job(&bed, "z");
-    const int64_t b = submit_after(&bed, "b", RULE_OF(SUCCESS, WAIT), PARENTS("a")).seq;
+    const int64_t a = submit_job(bed, "a");
+    (void)submit_job(bed, "z");
+    const int64_t b = submit_after(bed, "b", RULE_OF(SUCCESS, WAIT), PARENTS("a")).seq;
     const struct submit_answer again =
-        submit_after(&bed, "b", RULE_OF(SUCCESS, WAIT), PARENTS("a", "z"));
+        submit_after(bed, "b", RULE_OF(SUCCESS, WAIT), PARENTS("a", "z"));
     assert_true(again.existed);
     assert_int_equal(again.seq, b);
-    assert_int_equal(bed_job(&bed, b).status.open_parents, 1);
-    bed_run_this(&bed, a);
-    assert_int_equal(bed_state(&bed, b), REDRIVE_STATE_QUEUED);
-    bed_release(&bed);
+    assert_int_equal(bed_job(bed, b).status.open_parents, 1);
+    bed_run_this(bed, a);
+    assert_int_equal(bed_state(bed, b), REDRIVE_STATE_QUEUED);
 }
 
 /* ---- Arrays ---------------------------------------------------------------------------------- */
@@ -392,9 +330,8 @@ static void repetition_waits_for_what_it_was_submitted_with(void **state)
 #define GROUP 300
 
 /* A group and its callback in one array; some of the group may be there before. */
-static void group_and_callback_come_in_one_array(void **state)
+TEST(group_and_callback_come_in_one_array)
 {
-    (void)state;
     for (int existed = 0; existed < 2; existed++) {
         struct bed bed;
         static char ids[GROUP][16];
@@ -430,9 +367,8 @@ static void group_and_callback_come_in_one_array(void **state)
     }
 }
 
-static void array_names_earlier_jobs_only(void **state)
+TEST(array_names_earlier_jobs_only)
 {
-    (void)state;
     struct bed bed;
     struct submit_op op;
     const struct job_after on_b = {STR("b"), RULE_OF(SUCCESS, WAIT)},
@@ -455,9 +391,8 @@ static void array_names_earlier_jobs_only(void **state)
 }
 
 /* Two names of an array may be one job, by a unique key. */
-static void one_parent_under_two_names_is_refused(void **state)
+TEST(one_parent_under_two_names_is_refused)
 {
-    (void)state;
     struct bed bed;
     struct submit_op op;
     const struct job_after after[] = {{STR("first"), RULE_OF(SUCCESS, WAIT)},
@@ -482,9 +417,8 @@ static void one_parent_under_two_names_is_refused(void **state)
 }
 
 /* The key of a job that was removed is held for ever: what repeats it stands for no job. */
-static void parent_that_stands_for_a_removed_job_is_refused(void **state)
+TEST(parent_that_stands_for_a_removed_job_is_refused)
 {
-    (void)state;
     struct bed bed;
     struct submit_op op;
     const struct job_after after = {STR("again"), RULE_OF(SUCCESS, WAIT)};
@@ -508,78 +442,40 @@ static void parent_that_stands_for_a_removed_job_is_refused(void **state)
 
 /* ---- Removal and retention ------------------------------------------------------------------- */
 
-static void live_parent_is_not_removed(void **state)
+BED_TEST(live_parent_is_not_removed, NULL)
 {
-    (void)state;
-    struct bed bed;
-    bed_init(&bed, NULL);
-    const int64_t a = submit_job(&bed, "a");
-    const int64_t b = submit_after(&bed, "b", RULE_OF(SUCCESS, WAIT), PARENTS("a")).seq;
-    assert_int_equal(bed_change(&bed, MOVE_REMOVE, a), REDRIVE_E_STATE);
-    assert_int_equal(bed_state(&bed, b), REDRIVE_STATE_WAITING);
-    bed_run_this(&bed, a);
-    bed_run_this(&bed, b);
-    bed_release(&bed);
+    const int64_t a = submit_job(bed, "a");
+    const int64_t b = submit_after(bed, "b", RULE_OF(SUCCESS, WAIT), PARENTS("a")).seq;
+    assert_int_equal(bed_change(bed, MOVE_REMOVE, a), REDRIVE_E_STATE);
+    assert_int_equal(bed_state(bed, b), REDRIVE_STATE_WAITING);
+    bed_run_this(bed, a);
+    bed_run_this(bed, b);
 }
 
 #define DAY_MS (INT64_C(24) * 3600 * 1000)
 
-static void retention_keeps_what_a_live_child_needs(void **state)
+BED_TEST(retention_keeps_what_a_live_child_needs, NULL)
 {
-    (void)state;
-    struct bed bed;
-    bed_init(&bed, NULL);
-    const int64_t a = submit_job(&bed, "a"), b = submit_job(&bed, "b");
-    const int64_t dead = submit_job(&bed, "dead"), plain = submit_job(&bed, "plain");
-    const int64_t c = submit_after(&bed, "c", RULE_OF(SUCCESS, WAIT), PARENTS("a", "b")).seq;
-    const int64_t d = submit_after(&bed, "d", RULE_OF(SUCCESS, WAIT), PARENTS("dead")).seq;
-    bed_run_this(&bed, a);
-    const struct job job_b = bed_claim_this(&bed, b);
-    assert_int_equal(bed_change(&bed, MOVE_END, dead), 0);
-    bed_run_this(&bed, plain);
+    const int64_t a = submit_job(bed, "a"), b = submit_job(bed, "b");
+    const int64_t dead = submit_job(bed, "dead"), plain = submit_job(bed, "plain");
+    const int64_t c = submit_after(bed, "c", RULE_OF(SUCCESS, WAIT), PARENTS("a", "b")).seq;
+    const int64_t d = submit_after(bed, "d", RULE_OF(SUCCESS, WAIT), PARENTS("dead")).seq;
+    bed_run_this(bed, a);
+    const struct job job_b = bed_claim_this(bed, b);
+    assert_int_equal(bed_change(bed, MOVE_END, dead), 0);
+    bed_run_this(bed, plain);
     for (int i = 0; i < 40; i++)
-        bed_pass(&bed, DAY_MS);
-    assert_int_equal(bed_state(&bed, a), REDRIVE_STATE_COMPLETED);
-    assert_int_equal(bed_state(&bed, dead), REDRIVE_STATE_DEAD_LETTER);
-    assert_int_equal(bed_state(&bed, d), REDRIVE_STATE_WAITING);
-    assert_int_equal(bed_count(&bed, REDRIVE_STATE_COMPLETED), 1);
+        bed_pass(bed, DAY_MS);
+    assert_int_equal(bed_state(bed, a), REDRIVE_STATE_COMPLETED);
+    assert_int_equal(bed_state(bed, dead), REDRIVE_STATE_DEAD_LETTER);
+    assert_int_equal(bed_state(bed, d), REDRIVE_STATE_WAITING);
+    assert_int_equal(bed_count(bed, REDRIVE_STATE_COMPLETED), 1);
     (void)job_b;
-    assert_int_equal(bed_change(&bed, MOVE_REDRIVE, dead), 0);
-    assert_int_equal(bed_change(&bed, MOVE_CANCEL, b), 0);
-    check_skipped(&bed, c);
+    assert_int_equal(bed_change(bed, MOVE_REDRIVE, dead), 0);
+    assert_int_equal(bed_change(bed, MOVE_CANCEL, b), 0);
+    check_skipped(bed, c);
     for (int i = 0; i < 3; i++)
-        bed_pass(&bed, DAY_MS);
-    assert_int_equal(bed_count(&bed, REDRIVE_STATE_COMPLETED), 0);
-    assert_int_equal(bed_count(&bed, REDRIVE_STATE_CANCELLED), 0);
-    bed_release(&bed);
-}
-
-CHECK_FILE(after)
-{
-    const struct CMUnitTest tests[] = {
-        T(child_starts_after_its_parent),
-        T(child_waits_for_all_parents),
-        T(parents_settled_together_release_once),
-        T(parent_that_has_completed_is_not_waited_for),
-        T(parent_that_was_added_to_while_it_runs_releases_its_child),
-        T(retry_of_a_parent_keeps_its_child_waiting),
-        T(dead_parent_holds_its_child_until_it_is_redriven),
-        T(rules_decide_what_an_end_means),
-        T(skip_goes_down_a_chain),
-        T(redriven_parent_does_not_release_again),
-        T(child_that_was_killed_waits_again_when_it_is_redriven),
-        T(waiting_job_dies_at_its_deadline),
-        T(released_job_keeps_its_time_lock),
-        T(waiting_job_is_not_run_by_hand),
-        T(edges_to_nothing_are_refused),
-        T(too_many_edges_are_refused),
-        T(repetition_waits_for_what_it_was_submitted_with),
-        T(group_and_callback_come_in_one_array),
-        T(array_names_earlier_jobs_only),
-        T(one_parent_under_two_names_is_refused),
-        T(parent_that_stands_for_a_removed_job_is_refused),
-        T(live_parent_is_not_removed),
-        T(retention_keeps_what_a_live_child_needs),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+        bed_pass(bed, DAY_MS);
+    assert_int_equal(bed_count(bed, REDRIVE_STATE_COMPLETED), 0);
+    assert_int_equal(bed_count(bed, REDRIVE_STATE_CANCELLED), 0);
 }

@@ -39,9 +39,8 @@ static size_t live_jobs(struct bed *bed)
 
 /* GoodJob 1450: a job of a batch was discarded; it was retried by hand and succeeded; the callback
  * did not come. */
-static void callback_comes_when_a_dead_job_of_its_group_is_redriven_by_hand(void **state)
+TEST(callback_comes_when_a_dead_job_of_its_group_is_redriven_by_hand)
 {
-    (void)state;
     const struct job_after group[] = {{STR("a"), RULE(SUCCESS, WAIT)},
                                       {STR("b"), RULE(SUCCESS, WAIT)}};
     const struct job_after alarm = {STR("b"), RULE(FAILURE, WAIT)};
@@ -69,9 +68,8 @@ static void callback_comes_when_a_dead_job_of_its_group_is_redriven_by_hand(void
 
 /* BullMQ 3362: a job failed for good, and the one that waited for it stayed in waiting-children
  * without a way on. */
-static void callback_on_end_comes_when_one_of_its_group_has_failed(void **state)
+TEST(callback_on_end_comes_when_one_of_its_group_has_failed)
 {
-    (void)state;
     const struct job_after group[] = {{STR("a"), RULE(END, WAIT)}, {STR("b"), RULE(END, WAIT)}};
     const struct job_spec specs[] = {
         {.task = STR("t"), .id = STR("a")},
@@ -89,9 +87,8 @@ static void callback_on_end_comes_when_one_of_its_group_has_failed(void **state)
 }
 
 /* BullMQ 1752: a failed job was removed, and the one that waited for it did not run. */
-static void removal_of_a_dead_job_moves_those_that_wait_for_it(void **state)
+TEST(removal_of_a_dead_job_moves_those_that_wait_for_it)
 {
-    (void)state;
     const struct job_after any = {STR("a"), RULE(SUCCESS, RUN)},
                            only = {STR("a"), RULE(SUCCESS, WAIT)};
     const struct job_spec specs[] = {
@@ -120,9 +117,8 @@ static void removal_of_a_dead_job_moves_those_that_wait_for_it(void **state)
 
 /* BullMQ 2464: a job whose workers died too often failed, and the one that waited for it did not
  * hear of it. */
-static void job_whose_workers_died_moves_those_that_wait_for_it(void **state)
+TEST(job_whose_workers_died_moves_those_that_wait_for_it)
 {
-    (void)state;
     const struct job_after on_end = {STR("a"), RULE(END, WAIT)},
                            on_success = {STR("a"), RULE(SUCCESS, CANCEL)};
     const struct job_spec specs[] = {
@@ -147,9 +143,8 @@ static void job_whose_workers_died_moves_those_that_wait_for_it(void **state)
 
 /* sidekiq-batch 100: the first jobs of a batch were done before the last ones had been added, and
  * the callback came too early. */
-static void callback_waits_for_a_group_whose_first_jobs_are_done_before_it_is_complete(void **state)
+TEST(callback_waits_for_a_group_whose_first_jobs_are_done_before_it_is_complete)
 {
-    (void)state;
     const struct job_after group[] = {{STR("a"), RULE(SUCCESS, WAIT)},
                                       {STR("b"), RULE(SUCCESS, WAIT)},
                                       {STR("c"), RULE(SUCCESS, WAIT)}};
@@ -178,9 +173,8 @@ static void callback_waits_for_a_group_whose_first_jobs_are_done_before_it_is_co
 /* Celery 9674: a job in a chain in a group failed, and what was to come after the group was tried
  * every second for ever. Here it costs nothing: what cannot run any more ends at once, and what may
  * still run is not looked at until its parent ends. */
-static void failure_in_a_nested_group_leaves_nothing_that_goes_on(void **state)
+TEST(failure_in_a_nested_group_leaves_nothing_that_goes_on)
 {
-    (void)state;
     for (int waits = 0; waits < 2; waits++) {
         const struct after_rule rule = {AFTER_SUCCESS, waits ? AFTER_DEAD_WAIT : AFTER_DEAD_CANCEL};
         const struct job_after second = {STR("first"), rule}, third = {STR("second"), rule};
@@ -218,9 +212,8 @@ static void failure_in_a_nested_group_leaves_nothing_that_goes_on(void **state)
 
 /* GoodJob 1528: the record of a batch was cleaned up while its callback could still be retried,
  * which then could not run. */
-static void redriven_callback_runs_after_its_group_is_gone(void **state)
+TEST(redriven_callback_runs_after_its_group_is_gone)
 {
-    (void)state;
     const struct job_after after = {STR("a"), RULE(SUCCESS, WAIT)};
     const struct job_spec specs[] = {
         {.task = STR("t"), .id = STR("a")},
@@ -257,9 +250,8 @@ static bool has_words(struct bed *bed, int64_t seq, const char *words)
 
 /* Of two parents that end in one transaction, or had ended before, the skipped job names the one
  * that did not end as it must. */
-static void skipped_job_names_the_right_parent(void **state)
+TEST(skipped_job_names_the_right_parent)
 {
-    (void)state;
     const struct job_after after[] = {{STR("a"), RULE(SUCCESS, CANCEL)},
                                       {STR("b"), RULE(SUCCESS, CANCEL)}};
     const struct job_spec specs[] = {
@@ -296,9 +288,8 @@ static void skipped_job_names_the_right_parent(void **state)
 
 /* A child comes in, and its parent is ended, in one transaction: as a committer puts the requests
  * of several clients together. */
-static void child_comes_in_with_the_end_of_its_parent(void **state)
+TEST(child_comes_in_with_the_end_of_its_parent)
 {
-    (void)state;
     const struct job_after after = {STR("a"), RULE(SUCCESS, CANCEL)};
     const struct job_spec specs[] = {
         {.task = STR("t"), .id = STR("a")},
@@ -342,9 +333,8 @@ static void child_comes_in_with_the_end_of_its_parent(void **state)
 }
 
 /* A parent that repeats a key of a job that is long gone cannot be waited for. */
-static void parent_that_repeats_a_job_that_is_gone_is_refused(void **state)
+TEST(parent_that_repeats_a_job_that_is_gone_is_refused)
 {
-    (void)state;
     const struct job_after after = {STR("again"), RULE(SUCCESS, WAIT)};
     const struct job_spec specs[] = {
         {.task = STR("t"), .id = STR("once"), .unique_key = STR("k"), .unique_forever = true},
@@ -370,15 +360,12 @@ static void parent_that_repeats_a_job_that_is_gone_is_refused(void **state)
 #define PARENTS_OF_ONE \
     2200 /* more than a step of retention looks at, and than a store is asked about */
 
-static void retention_removes_many_parents(void **state)
+BED_TEST(retention_removes_many_parents, NULL)
 {
-    (void)state;
-    struct bed bed;
     static char ids[PARENTS_OF_ONE][16];
     static struct job_after after[PARENTS_OF_ONE];
     static struct job_spec specs[PARENTS_OF_ONE + 1];
     static int64_t seqs[PARENTS_OF_ONE + 1];
-    bed_init(&bed, NULL);
     for (int i = 0; i < PARENTS_OF_ONE; i++) {
         (void)snprintf(ids[i], sizeof ids[i], "part-%d", i);
         after[i] = (struct job_after){.id = str_of(ids[i])};
@@ -386,19 +373,18 @@ static void retention_removes_many_parents(void **state)
     }
     specs[PARENTS_OF_ONE] = (struct job_spec){
         .task = STR("t"), .id = STR("all"), .after = after, .n_after = PARENTS_OF_ONE};
-    submit_all(&bed, specs, PARENTS_OF_ONE + 1, seqs);
+    submit_all(bed, specs, PARENTS_OF_ONE + 1, seqs);
     for (int done = 0; done < PARENTS_OF_ONE + 1;) {
-        const size_t n = bed_claim(&bed, 100);
+        const size_t n = bed_claim(bed, 100);
         assert_true(n > 0);
         for (size_t i = 0; i < n; i++)
-            assert_int_equal(bed_succeed(&bed, &bed.claim.jobs[i]), 0);
+            assert_int_equal(bed_succeed(bed, &bed->claim.jobs[i]), 0);
         done += (int)n;
     }
-    assert_int_equal(bed_count(&bed, REDRIVE_STATE_COMPLETED), PARENTS_OF_ONE + 1);
+    assert_int_equal(bed_count(bed, REDRIVE_STATE_COMPLETED), PARENTS_OF_ONE + 1);
     for (int i = 0; i < 40; i++)
-        bed_pass(&bed, DAY_MS);
-    assert_int_equal(bed_count(&bed, REDRIVE_STATE_COMPLETED), 0);
-    bed_release(&bed);
+        bed_pass(bed, DAY_MS);
+    assert_int_equal(bed_count(bed, REDRIVE_STATE_COMPLETED), 0);
 }
 
 /* As if so many jobs waited for it. */
@@ -415,9 +401,8 @@ static void count_children(struct bed *bed, int64_t seq, uint32_t n)
 }
 
 /* All that waits for a job is released in one transaction: there is a most. */
-static void children_of_one_array_are_counted_with_those_that_are_there(void **state)
+TEST(children_of_one_array_are_counted_with_those_that_are_there)
 {
-    (void)state;
     const struct job_spec parent = {.task = STR("t"), .id = STR("a"), .unique_key = STR("k")};
     const struct job_after a = {STR("a"), RULE(SUCCESS, WAIT)}, r = {STR("r"), RULE(SUCCESS, WAIT)};
     const struct job_spec specs[] = {
@@ -438,23 +423,4 @@ static void children_of_one_array_are_counted_with_those_that_are_there(void **s
     submit_op_release(&op);
     assert_int_equal(bed_count(&bed, REDRIVE_STATE_WAITING), 1);
     bed_release(&bed);
-}
-
-CHECK_FILE(after_incidents)
-{
-    const struct CMUnitTest tests[] = {
-        T(callback_comes_when_a_dead_job_of_its_group_is_redriven_by_hand),
-        T(callback_on_end_comes_when_one_of_its_group_has_failed),
-        T(removal_of_a_dead_job_moves_those_that_wait_for_it),
-        T(job_whose_workers_died_moves_those_that_wait_for_it),
-        T(callback_waits_for_a_group_whose_first_jobs_are_done_before_it_is_complete),
-        T(failure_in_a_nested_group_leaves_nothing_that_goes_on),
-        T(redriven_callback_runs_after_its_group_is_gone),
-        T(skipped_job_names_the_right_parent),
-        T(retention_removes_many_parents),
-        T(child_comes_in_with_the_end_of_its_parent),
-        T(parent_that_repeats_a_job_that_is_gone_is_refused),
-        T(children_of_one_array_are_counted_with_those_that_are_there),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

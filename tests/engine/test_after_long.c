@@ -101,29 +101,24 @@ static void check_all_skipped(struct bed *bed, const int64_t *seqs, size_t n)
     assert_int_equal(count_put_off(bed, NULL), 0);
 }
 
-static void a_long_chain_is_skipped_by_several_transactions(void **state)
+BED_TEST(a_long_chain_is_skipped_by_several_transactions, NULL)
 {
-    (void)state;
-    struct bed bed;
     int64_t seqs[N_CHAIN], next_ms;
-    bed_init(&bed, NULL);
-    submit_graph(&bed, N_CHAIN, one_before, seqs);
-    assert_int_equal(bed_change(&bed, MOVE_CANCEL, seqs[0]), 0);
-    assert_int_equal(bed_count(&bed, REDRIVE_STATE_CANCELLED), AFTER_ROUNDS_MAX + 1);
-    assert_int_equal(count_put_off(&bed, NULL), 1);
-    assert_true(engine_next_ms(bed.engine) <= bed.now_ms);
-    go_on_with_another_process(&bed);
-    assert_int_equal(engine_tick(bed.engine, &next_ms, NULL), 0);
-    assert_int_equal(bed_count(&bed, REDRIVE_STATE_CANCELLED), 2 * AFTER_ROUNDS_MAX + 1);
-    assert_true(next_ms <= bed.now_ms);
-    bed_tick(&bed);
-    check_all_skipped(&bed, seqs, N_CHAIN);
-    bed_release(&bed);
+    submit_graph(bed, N_CHAIN, one_before, seqs);
+    assert_int_equal(bed_change(bed, MOVE_CANCEL, seqs[0]), 0);
+    assert_int_equal(bed_count(bed, REDRIVE_STATE_CANCELLED), AFTER_ROUNDS_MAX + 1);
+    assert_int_equal(count_put_off(bed, NULL), 1);
+    assert_true(engine_next_ms(bed->engine) <= bed->now_ms);
+    go_on_with_another_process(bed);
+    assert_int_equal(engine_tick(bed->engine, &next_ms, NULL), 0);
+    assert_int_equal(bed_count(bed, REDRIVE_STATE_CANCELLED), 2 * AFTER_ROUNDS_MAX + 1);
+    assert_true(next_ms <= bed->now_ms);
+    bed_tick(bed);
+    check_all_skipped(bed, seqs, N_CHAIN);
 }
 
-static void many_children_are_skipped_by_several_transactions(void **state)
+TEST(many_children_are_skipped_by_several_transactions)
 {
-    (void)state;
     struct bed bed;
     const size_t n = 1 + CHILDREN + CHILDREN * EACH;
     int64_t *seqs = calloc(n, sizeof *seqs);
@@ -142,22 +137,18 @@ static void many_children_are_skipped_by_several_transactions(void **state)
 }
 
 /* Removal decides the children itself; the row names a job that is gone then. */
-static void a_job_that_is_removed_before_its_turn_leaves_no_child_behind(void **state)
+BED_TEST(a_job_that_is_removed_before_its_turn_leaves_no_child_behind, NULL)
 {
-    (void)state;
-    struct bed bed;
     int64_t seqs[N_CHAIN];
     char id[16];
-    bed_init(&bed, NULL);
-    submit_graph(&bed, N_CHAIN, one_before, seqs);
-    assert_int_equal(bed_change(&bed, MOVE_CANCEL, seqs[0]), 0);
-    assert_int_equal(count_put_off(&bed, id), 1);
-    assert_int_equal(bed_change(&bed, MOVE_REMOVE, seqs[strtoul(id + 1, NULL, 10)]), 0);
-    bed_tick(&bed);
-    assert_int_equal(bed_count(&bed, REDRIVE_STATE_CANCELLED), N_CHAIN - 1);
-    assert_int_equal(bed_count(&bed, REDRIVE_STATE_WAITING), 0);
-    assert_int_equal(count_put_off(&bed, NULL), 0);
-    bed_release(&bed);
+    submit_graph(bed, N_CHAIN, one_before, seqs);
+    assert_int_equal(bed_change(bed, MOVE_CANCEL, seqs[0]), 0);
+    assert_int_equal(count_put_off(bed, id), 1);
+    assert_int_equal(bed_change(bed, MOVE_REMOVE, seqs[strtoul(id + 1, NULL, 10)]), 0);
+    bed_tick(bed);
+    assert_int_equal(bed_count(bed, REDRIVE_STATE_CANCELLED), N_CHAIN - 1);
+    assert_int_equal(bed_count(bed, REDRIVE_STATE_WAITING), 0);
+    assert_int_equal(count_put_off(bed, NULL), 0);
 }
 
 /* The first jobs of so many chains of three. */
@@ -169,24 +160,20 @@ static size_t one_before_of_three(size_t i)
 }
 
 /* Each leaves a row; a tick goes on with as many as one transaction can. */
-static void what_many_short_chains_leave_is_decided_together(void **state)
+BED_TEST(what_many_short_chains_leave_is_decided_together, NULL)
 {
-    (void)state;
-    struct bed bed;
     struct change_op op;
     struct change_item items[N_SHORT] = {0};
     int64_t seqs[3 * N_SHORT], next_ms;
-    bed_init(&bed, NULL);
-    submit_graph(&bed, 3 * (size_t)N_SHORT, one_before_of_three, seqs);
+    submit_graph(bed, 3 * (size_t)N_SHORT, one_before_of_three, seqs);
     for (size_t i = 0; i < N_SHORT; i++)
         items[i].seq = seqs[3 * i];
     change_op_init(&op, MOVE_CANCEL, items, N_SHORT);
-    assert_int_equal(engine_apply_one(bed.engine, &op.op, NULL), 0);
-    assert_true(count_put_off(&bed, NULL) > 50);
-    assert_int_equal(engine_tick(bed.engine, &next_ms, NULL), 0);
-    assert_int_equal(count_put_off(&bed, NULL), 0);
-    assert_int_equal(bed_count(&bed, REDRIVE_STATE_CANCELLED), 3 * N_SHORT);
-    bed_release(&bed);
+    assert_int_equal(engine_apply_one(bed->engine, &op.op, NULL), 0);
+    assert_true(count_put_off(bed, NULL) > 50);
+    assert_int_equal(engine_tick(bed->engine, &next_ms, NULL), 0);
+    assert_int_equal(count_put_off(bed, NULL), 0);
+    assert_int_equal(bed_count(bed, REDRIVE_STATE_CANCELLED), 3 * N_SHORT);
 }
 
 /* ---- Two processes that decide the same --------------------------------------------------------
@@ -276,27 +263,12 @@ static void decide_by_two(bool removes)
     bed_release(&bed);
 }
 
-static void ticks_of_two_processes_decide_an_edge_once(void **state)
+TEST(ticks_of_two_processes_decide_an_edge_once)
 {
-    (void)state;
     decide_by_two(false);
 }
 
-static void a_tick_and_a_removal_decide_an_edge_once(void **state)
+TEST(a_tick_and_a_removal_decide_an_edge_once)
 {
-    (void)state;
     decide_by_two(true);
-}
-
-CHECK_FILE(after_long)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_long_chain_is_skipped_by_several_transactions),
-        cmocka_unit_test(many_children_are_skipped_by_several_transactions),
-        cmocka_unit_test(a_job_that_is_removed_before_its_turn_leaves_no_child_behind),
-        cmocka_unit_test(what_many_short_chains_leave_is_decided_together),
-        cmocka_unit_test(ticks_of_two_processes_decide_an_edge_once),
-        cmocka_unit_test(a_tick_and_a_removal_decide_an_edge_once),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

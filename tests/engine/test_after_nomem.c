@@ -96,12 +96,11 @@ static void check_children(struct store *store, bool are_skipped)
     job_page_release(&page);
 }
 
-static void a_child_is_skipped_with_a_message_or_the_caller_is_told(void **state)
+TEST(a_child_is_skipped_with_a_message_or_the_caller_is_told)
 {
     const struct store_options options = {.create = true};
     struct store *store;
     int rc = REDRIVE_E_NOMEM;
-    (void)state;
     assert_int_equal(store_open("memory:after_nomem", &options, &store, NULL), 0);
     assert_int_equal(load_transaction(store, 1000, put_family, store, NULL), 0);
     for (allowed = 0; rc != 0; allowed++) {
@@ -111,12 +110,4 @@ static void a_child_is_skipped_with_a_message_or_the_caller_is_told(void **state
         check_children(store, rc == 0);
     }
     store_close(store);
-}
-
-CHECK_FILE(after_nomem)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_child_is_skipped_with_a_message_or_the_caller_is_told),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -41,11 +41,10 @@ static void claim_twice(struct bed *bed, const struct claim_filter *x, const str
     claim_op_release(&b);
 }
 
-static void as_many_as_were_given_are_looked_for(void **state)
+TEST(as_many_as_were_given_are_looked_for)
 {
     struct bed bed;
     const struct claim_filter one = {.limit = 1}, two = {.limit = 2};
-    (void)state;
     bed_with(&bed, 5);
     engine_expect(bed.engine, true);
     claim_twice(&bed, &one, &two);
@@ -55,22 +54,20 @@ static void as_many_as_were_given_are_looked_for(void **state)
     bed_release(&bed);
 }
 
-static void none_when_callers_do_not_come_back(void **state)
+TEST(none_when_callers_do_not_come_back)
 {
     struct bed bed;
     const struct claim_filter one = {.limit = 1};
-    (void)state;
     bed_with(&bed, 5);
     claim_twice(&bed, &one, &one);
     assert_int_equal(looks.n, 0);
     bed_release(&bed);
 }
 
-static void none_when_all_jobs_were_given(void **state)
+TEST(none_when_all_jobs_were_given)
 {
     struct bed bed;
     const struct claim_filter two = {.limit = 2};
-    (void)state;
     bed_with(&bed, 3);
     engine_expect(bed.engine, true);
     claim_twice(&bed, &two, &two);
@@ -78,27 +75,15 @@ static void none_when_all_jobs_were_given(void **state)
     bed_release(&bed);
 }
 
-static void none_for_claims_that_look_for_different_jobs(void **state)
+TEST(none_for_claims_that_look_for_different_jobs)
 {
     struct bed bed;
     const struct str queue = STR("default");
     const struct claim_filter any = {.limit = 1},
                               one = {.queues = &queue, .n_queues = 1, .limit = 1};
-    (void)state;
     bed_with(&bed, 5);
     engine_expect(bed.engine, true);
     claim_twice(&bed, &any, &one);
     assert_int_equal(looks.n, 0);
     bed_release(&bed);
-}
-
-CHECK_FILE(ahead)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(as_many_as_were_given_are_looked_for),
-        cmocka_unit_test(none_when_callers_do_not_come_back),
-        cmocka_unit_test(none_when_all_jobs_were_given),
-        cmocka_unit_test(none_for_claims_that_look_for_different_jobs),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -106,9 +106,8 @@ static void remove_dead(struct watch *w)
 
 /* ---- The decision ---------------------------------------------------------------------------- */
 
-static void comparisons_are_what_they_say(void **state)
+TEST(comparisons_are_what_they_say)
 {
-    (void)state;
     static const struct {
         enum config_compare compare;
         bool below, equal, above;
@@ -124,10 +123,9 @@ static void comparisons_are_what_they_say(void **state)
     }
 }
 
-static void an_episode_begins_once_and_ends_when_it_has_been_clear_for_a_while(void **state)
+TEST(an_episode_begins_once_and_ends_when_it_has_been_clear_for_a_while)
 {
     struct alert_state s = {0};
-    (void)state;
     assert_int_equal(alert_advance(&s, false, 1000), ALERT_NOTHING);
     assert_int_equal(alert_advance(&s, true, 2000), ALERT_BEGINS);
     assert_int_equal(alert_advance(&s, true, 3000), ALERT_NOTHING);
@@ -141,10 +139,9 @@ static void an_episode_begins_once_and_ends_when_it_has_been_clear_for_a_while(v
     assert_int_equal(alert_advance(&s, true, 8000 + ALERT_CLEAR_MS), ALERT_BEGINS);
 }
 
-static void a_window_counts_its_own_runs(void **state)
+TEST(a_window_counts_its_own_runs)
 {
     struct alert_state s = {0};
-    (void)state;
     assert_true(alert_window(&s, 1000, 900, 1, 1) == 0);
     assert_true(alert_window(&s, 1004, 901, 1, 2) == 0);
     assert_true(alert_window(&s, 1004, 901, 1, 1 + ALERT_WINDOW_MS) == 0.25);
@@ -155,19 +152,17 @@ static void a_window_counts_its_own_runs(void **state)
     assert_true(alert_window(&s, 3, 1, 1, 1 + 4 * ALERT_WINDOW_MS) == 0);
 }
 
-static void a_window_with_few_runs_has_no_rate(void **state)
+TEST(a_window_with_few_runs_has_no_rate)
 {
     struct alert_state s = {0};
-    (void)state;
     assert_true(alert_window(&s, 0, 0, 10, 1) == 0);
     assert_true(alert_window(&s, 9, 9, 10, 1 + ALERT_WINDOW_MS) == 0);
     assert_true(alert_window(&s, 19, 14, 10, 1 + 2 * ALERT_WINDOW_MS) == 0.5);
 }
 
-static void the_end_of_a_run_ends_a_window_that_has_runs_enough(void **state)
+TEST(the_end_of_a_run_ends_a_window_that_has_runs_enough)
 {
     struct alert_state s = {0};
-    (void)state;
     assert_true(alert_window(&s, 0, 0, 4, 1) == 0);
     assert_true(alert_window_end(&s, 3, 3, 4, 2) == 0);
     assert_int_equal(s.window_ms, 1);
@@ -176,165 +171,142 @@ static void the_end_of_a_run_ends_a_window_that_has_runs_enough(void **state)
     assert_true(alert_window(&s, 4, 3, 4, 4) == 0.75);
 }
 
-static void rates_are_told_with_three_digits_and_sizes_in_full(void **state)
+TEST(rates_are_told_with_three_digits_and_sizes_in_full)
 {
     const struct config_condition rate = {.metric = CONFIG_METRIC_ERROR_RATE};
     const struct config_condition score = {.metric = CONFIG_METRIC_HEALTH_SCORE};
     const struct config_condition size = {.metric = CONFIG_METRIC_DEAD_LETTERS};
-    (void)state;
     assert_true(alert_rounded(&rate, 1.0 / 3) == 0.333);
     assert_true(alert_rounded(&rate, 0.0012345) == 0.00123);
     assert_true(alert_rounded(&score, 0.99999) == 1);
     assert_true(alert_rounded(&size, 123456) == 123456);
 }
 
+#define WATCH_TEST(test, ...) \
+    TEST_OF(test, struct watch, w, watch_init(w, __VA_ARGS__), watch_release(w))
+
 /* ---- Engines --------------------------------------------------------------------------------- */
 
-static void alerts_are_looked_at_after_the_clock_was_set_back(void **state)
+WATCH_TEST(alerts_are_looked_at_after_the_clock_was_set_back,
+           YAML "  - {when: \"dead_letters > 2\", webhook: \"http://127.0.0.1:9/\"}\n")
 {
-    struct watch w;
-    (void)state;
-    watch_init(&w, YAML "  - {when: \"dead_letters > 2\", webhook: \"http://127.0.0.1:9/\"}\n");
-    pass(&w, INT64_C(365) * 86400000);
-    w.bed.now_ms -= INT64_C(364) * 86400000;
-    kill_jobs(&w, 3);
-    pass(&w, 0);
-    assert_int_equal(w.told[1], 1);
-    watch_release(&w);
+    pass(w, INT64_C(365) * 86400000);
+    w->bed.now_ms -= INT64_C(364) * 86400000;
+    kill_jobs(w, 3);
+    pass(w, 0);
+    assert_int_equal(w->told[1], 1);
 }
 
-static void one_of_several_processes_tells_and_tells_once(void **state)
+WATCH_TEST(one_of_several_processes_tells_and_tells_once,
+           YAML "  - {when: \"dead_letters > 2\", webhook: \"http://127.0.0.1:9/\"}\n")
 {
-    struct watch w;
-    (void)state;
-    watch_init(&w, YAML "  - {when: \"dead_letters > 2\", webhook: \"http://127.0.0.1:9/\"}\n");
-    kill_jobs(&w, 2);
-    pass(&w, ALERT_EVERY_MS);
-    assert_int_equal(w.told[true], 0);
-    kill_jobs(&w, 1);
-    pass(&w, ALERT_EVERY_MS);
-    assert_int_equal(w.told[true], 1);
-    assert_true(w.value == 3);
-    assert_non_null(strstr(w.json, "\"status\":\"firing\",\"condition\":\"dead_letters > 2\","
-                                   "\"task\":null,\"value\":3,"));
+    kill_jobs(w, 2);
+    pass(w, ALERT_EVERY_MS);
+    assert_int_equal(w->told[true], 0);
+    kill_jobs(w, 1);
+    pass(w, ALERT_EVERY_MS);
+    assert_int_equal(w->told[true], 1);
+    assert_true(w->value == 3);
+    assert_non_null(strstr(w->json, "\"status\":\"firing\",\"condition\":\"dead_letters > 2\","
+                                    "\"task\":null,\"value\":3,"));
     for (int i = 0; i < 20; i++)
-        pass(&w, ALERT_EVERY_MS);
-    assert_int_equal(w.told[true], 1);
-    remove_dead(&w);
+        pass(w, ALERT_EVERY_MS);
+    assert_int_equal(w->told[true], 1);
+    remove_dead(w);
     for (int i = 0; i < 20; i++)
-        pass(&w, ALERT_EVERY_MS);
-    assert_int_equal(w.told[false], 1);
-    assert_non_null(strstr(w.json, "\"status\":\"recovered\""));
-    kill_jobs(&w, 3);
-    pass(&w, ALERT_EVERY_MS);
-    assert_int_equal(w.told[true], 2);
-    watch_release(&w);
+        pass(w, ALERT_EVERY_MS);
+    assert_int_equal(w->told[false], 1);
+    assert_non_null(strstr(w->json, "\"status\":\"recovered\""));
+    kill_jobs(w, 3);
+    pass(w, ALERT_EVERY_MS);
+    assert_int_equal(w->told[true], 2);
 }
 
-static void a_restart_does_not_tell_again(void **state)
+WATCH_TEST(a_restart_does_not_tell_again, YAML "  - {when: \"dead_letters >= 1\"}\n")
 {
-    struct watch w;
-    (void)state;
-    watch_init(&w, YAML "  - {when: \"dead_letters >= 1\"}\n");
-    kill_jobs(&w, 1);
-    pass(&w, 0);
-    assert_int_equal(w.told[true], 1);
-    engine_close(w.a);
-    w.a = open_watcher(&w);
-    pass(&w, ALERT_EVERY_MS);
-    assert_int_equal(w.told[true], 1);
-    watch_release(&w);
+    kill_jobs(w, 1);
+    pass(w, 0);
+    assert_int_equal(w->told[true], 1);
+    engine_close(w->a);
+    w->a = open_watcher(w);
+    pass(w, ALERT_EVERY_MS);
+    assert_int_equal(w->told[true], 1);
 }
 
-static void two_rules_that_say_the_same_are_both_told(void **state)
+WATCH_TEST(two_rules_that_say_the_same_are_both_told,
+           YAML "  - {when: \"dead_letters >= 1\", webhook: \"http://127.0.0.1:9/a\"}\n"
+                "  - {when: \"dead_letters >= 1\", webhook: \"http://127.0.0.1:9/b\"}\n")
 {
-    struct watch w;
-    (void)state;
-    watch_init(&w, YAML "  - {when: \"dead_letters >= 1\", webhook: \"http://127.0.0.1:9/a\"}\n"
-                        "  - {when: \"dead_letters >= 1\", webhook: \"http://127.0.0.1:9/b\"}\n");
-    kill_jobs(&w, 1);
-    pass(&w, 0);
-    pass(&w, ALERT_EVERY_MS);
-    assert_int_equal(w.told[true], 2);
-    watch_release(&w);
+    kill_jobs(w, 1);
+    pass(w, 0);
+    pass(w, ALERT_EVERY_MS);
+    assert_int_equal(w->told[true], 2);
 }
 
-static void a_rule_about_a_task_counts_that_task_only(void **state)
+WATCH_TEST(a_rule_about_a_task_counts_that_task_only,
+           YAML "  - {when: \"retry_backlog > 1\", task: mail}\n")
 {
-    struct watch w;
-    (void)state;
-    watch_init(&w, YAML "  - {when: \"retry_backlog > 1\", task: mail}\n");
     for (int i = 0; i < 3; i++) {
-        bed_submit(&w.bed, "other", "{}");
-        bed_fail(&w.bed, bed_claim_one(&w.bed), "TRANSIENT_FAIL");
+        bed_submit(&w->bed, "other", "{}");
+        bed_fail(&w->bed, bed_claim_one(&w->bed), "TRANSIENT_FAIL");
     }
-    pass(&w, 0);
-    assert_int_equal(w.told[true], 0);
+    pass(w, 0);
+    assert_int_equal(w->told[true], 0);
     for (int i = 0; i < 2; i++) {
-        bed_submit(&w.bed, "mail", "{}");
-        bed_fail(&w.bed, bed_claim_one(&w.bed), "TRANSIENT_FAIL");
+        bed_submit(&w->bed, "mail", "{}");
+        bed_fail(&w->bed, bed_claim_one(&w->bed), "TRANSIENT_FAIL");
     }
-    pass(&w, ALERT_EVERY_MS);
-    assert_int_equal(w.told[true], 1);
-    assert_true(w.value == 2);
-    assert_non_null(strstr(w.json, "\"task\":\"mail\""));
-    watch_release(&w);
+    pass(w, ALERT_EVERY_MS);
+    assert_int_equal(w->told[true], 1);
+    assert_true(w->value == 2);
+    assert_non_null(strstr(w->json, "\"task\":\"mail\""));
 }
 
-static void error_rate_and_health_come_from_the_workers(void **state)
+WATCH_TEST(error_rate_and_health_come_from_the_workers,
+           YAML "  - {when: \"error_rate > 0.1\"}\n  - {when: \"health_score < 0.5\"}\n")
 {
-    struct watch w;
     struct worker_op worker;
-    (void)state;
-    watch_init(&w, YAML "  - {when: \"error_rate > 0.1\"}\n  - {when: \"health_score < 0.5\"}\n");
-    fail_jobs(&w, 14);
-    pass(&w, 0);
-    assert_int_equal(w.told[true], 0);
+    fail_jobs(w, 14);
+    pass(w, 0);
+    assert_int_equal(w->told[true], 0);
     worker_op_init(&worker, STR("w1"), (struct str){0});
-    assert_int_equal(engine_apply_one(w.bed.engine, &worker.op, NULL), 0);
-    pass(&w, ALERT_EVERY_MS);
-    assert_int_equal(w.told[true], 2);
-    watch_release(&w);
+    assert_int_equal(engine_apply_one(w->bed.engine, &worker.op, NULL), 0);
+    pass(w, ALERT_EVERY_MS);
+    assert_int_equal(w->told[true], 2);
 }
 
-static void one_failure_is_no_rate_unless_the_rule_says_so(void **state)
+WATCH_TEST(one_failure_is_no_rate_unless_the_rule_says_so,
+           YAML "  - {when: \"error_rate > 0.1\"}\n  - {when: \"health_score < 0.5\"}\n"
+                "  - {when: \"error_rate > 0.2\", min_runs: 1}\n")
 {
-    struct watch w;
     struct worker_op worker;
-    (void)state;
-    watch_init(&w, YAML "  - {when: \"error_rate > 0.1\"}\n  - {when: \"health_score < 0.5\"}\n"
-                        "  - {when: \"error_rate > 0.2\", min_runs: 1}\n");
-    fail_jobs(&w, 2);
-    bed_submit(&w.bed, "mail", "{}");
-    bed_succeed(&w.bed, bed_claim_one(&w.bed));
+    fail_jobs(w, 2);
+    bed_submit(&w->bed, "mail", "{}");
+    bed_succeed(&w->bed, bed_claim_one(&w->bed));
     worker_op_init(&worker, STR("w1"), (struct str){0});
-    assert_int_equal(engine_apply_one(w.bed.engine, &worker.op, NULL), 0);
-    pass(&w, ALERT_EVERY_MS);
-    assert_int_equal(w.told[true], 1);
-    assert_true(w.value == 0.667);
-    assert_non_null(strstr(w.json, "\"condition\":\"error_rate > 0.2\""));
-    assert_non_null(strstr(w.json, "\"value\":0.667,"));
-    watch_release(&w);
+    assert_int_equal(engine_apply_one(w->bed.engine, &worker.op, NULL), 0);
+    pass(w, ALERT_EVERY_MS);
+    assert_int_equal(w->told[true], 1);
+    assert_true(w->value == 0.667);
+    assert_non_null(strstr(w->json, "\"condition\":\"error_rate > 0.2\""));
+    assert_non_null(strstr(w->json, "\"value\":0.667,"));
 }
 
-static void the_error_rate_of_a_task_is_that_of_the_last_minute(void **state)
+WATCH_TEST(the_error_rate_of_a_task_is_that_of_the_last_minute,
+           YAML "  - {when: \"error_rate >= 0.5\", task: mail, min_runs: 4}\n")
 {
-    struct watch w;
-    (void)state;
-    watch_init(&w, YAML "  - {when: \"error_rate >= 0.5\", task: mail, min_runs: 4}\n");
-    fail_jobs(&w, 5);
-    pass(&w, 0);
-    pass(&w, ALERT_WINDOW_MS);
-    assert_int_equal(w.told[true], 0);
-    fail_jobs(&w, 2);
+    fail_jobs(w, 5);
+    pass(w, 0);
+    pass(w, ALERT_WINDOW_MS);
+    assert_int_equal(w->told[true], 0);
+    fail_jobs(w, 2);
     for (int i = 0; i < 2; i++) {
-        bed_submit(&w.bed, "mail", "{}");
-        bed_succeed(&w.bed, bed_claim_one(&w.bed));
+        bed_submit(&w->bed, "mail", "{}");
+        bed_succeed(&w->bed, bed_claim_one(&w->bed));
     }
-    pass(&w, ALERT_WINDOW_MS);
-    assert_int_equal(w.told[true], 1);
-    assert_true(w.value == 0.5);
-    watch_release(&w);
+    pass(w, ALERT_WINDOW_MS);
+    assert_int_equal(w->told[true], 1);
+    assert_true(w->value == 0.5);
 }
 
 #define RATES_OF_TASK                                                \
@@ -342,62 +314,51 @@ static void the_error_rate_of_a_task_is_that_of_the_last_minute(void **state)
          "  - {when: \"health_score < 0.9\", task: mail, min_runs: 1}\n"
 
 /* Twenty, of which none was run: a deadline, or a person. */
-static void ends_without_a_run_are_no_failures_of_a_task(void **state)
+WATCH_TEST(ends_without_a_run_are_no_failures_of_a_task, RATES_OF_TASK)
 {
-    struct watch w;
-    (void)state;
-    watch_init(&w, RATES_OF_TASK);
-    pass(&w, 0);
+    pass(w, 0);
     for (int i = 0; i < 20; i++) {
         const struct job_spec spec = {.task = STR("mail"),
-                                      .deadline_ms = i % 2 ? w.bed.now_ms + 1000 : 0};
-        const int64_t seq = bed_submit_spec(&w.bed, &spec);
+                                      .deadline_ms = i % 2 ? w->bed.now_ms + 1000 : 0};
+        const int64_t seq = bed_submit_spec(&w->bed, &spec);
         if (i % 2 == 0)
-            assert_int_equal(bed_change(&w.bed, MOVE_END, seq), 0);
+            assert_int_equal(bed_change(&w->bed, MOVE_END, seq), 0);
     }
-    bed_pass(&w.bed, 1000);
-    assert_int_equal(bed_count(&w.bed, REDRIVE_STATE_DEAD_LETTER), 20);
-    assert_int_equal(bed_counter(&w.bed, COUNTER_WITHOUT_RUN, "partition:default/mail"), 20);
-    pass(&w, ALERT_WINDOW_MS);
-    assert_int_equal(w.told[true], 0);
-    watch_release(&w);
+    bed_pass(&w->bed, 1000);
+    assert_int_equal(bed_count(&w->bed, REDRIVE_STATE_DEAD_LETTER), 20);
+    assert_int_equal(bed_counter(&w->bed, COUNTER_WITHOUT_RUN, "partition:default/mail"), 20);
+    pass(w, ALERT_WINDOW_MS);
+    assert_int_equal(w->told[true], 0);
 }
 
 /* They count as runs all the same. */
-static void failures_by_the_fault_of_the_job_are_none_of_its_task(void **state)
+WATCH_TEST(failures_by_the_fault_of_the_job_are_none_of_its_task, RATES_OF_TASK)
 {
-    struct watch w;
-    (void)state;
-    watch_init(&w, RATES_OF_TASK);
-    pass(&w, 0);
-    kill_jobs(&w, 10);
+    pass(w, 0);
+    kill_jobs(w, 10);
     for (int i = 0; i < 10; i++) {
-        bed_submit(&w.bed, "mail", "{}");
-        bed_fail(&w.bed, bed_claim_one(&w.bed), "validation");
+        bed_submit(&w->bed, "mail", "{}");
+        bed_fail(&w->bed, bed_claim_one(&w->bed), "validation");
     }
-    pass(&w, ALERT_WINDOW_MS);
-    assert_int_equal(w.told[true], 0);
-    kill_jobs(&w, 15);
-    fail_jobs(&w, 5);
-    pass(&w, ALERT_WINDOW_MS);
-    assert_int_equal(w.told[true], 2);
-    assert_true(w.value == 0.75);
-    watch_release(&w);
+    pass(w, ALERT_WINDOW_MS);
+    assert_int_equal(w->told[true], 0);
+    kill_jobs(w, 15);
+    fail_jobs(w, 5);
+    pass(w, ALERT_WINDOW_MS);
+    assert_int_equal(w->told[true], 2);
+    assert_true(w->value == 0.75);
 }
 
-static void without_rules_the_shipped_ones_hold(void **state)
+WATCH_TEST(without_rules_the_shipped_ones_hold,
+           "tasks: {mail: {breaker: {failure_threshold: 1000, failure_rate: 0}}}\n")
 {
-    struct watch w;
-    (void)state;
-    watch_init(&w, "tasks: {mail: {breaker: {failure_threshold: 1000, failure_rate: 0}}}\n");
-    kill_jobs(&w, 100);
-    pass(&w, 0);
-    assert_int_equal(w.told[true], 0);
-    kill_jobs(&w, 1);
-    pass(&w, ALERT_EVERY_MS);
-    assert_int_equal(w.told[true], 1);
-    assert_non_null(strstr(w.json, "dead_letters > 100"));
-    watch_release(&w);
+    kill_jobs(w, 100);
+    pass(w, 0);
+    assert_int_equal(w->told[true], 0);
+    kill_jobs(w, 1);
+    pass(w, ALERT_EVERY_MS);
+    assert_int_equal(w->told[true], 1);
+    assert_non_null(strstr(w->json, "dead_letters > 100"));
 }
 
 static void last_look(struct engine *engine)
@@ -408,67 +369,34 @@ static void last_look(struct engine *engine)
 }
 
 /* However soon after the one before, and none comes after it. */
-static void the_last_look_is_taken_at_once(void **state)
+WATCH_TEST(the_last_look_is_taken_at_once, YAML "  - {when: \"dead_letters >= 1\"}\n")
 {
-    struct watch w;
     int64_t next_ms;
-    (void)state;
-    watch_init(&w, YAML "  - {when: \"dead_letters >= 1\"}\n");
-    pass(&w, 1);
-    kill_jobs(&w, 1);
-    pass(&w, 1);
-    assert_int_equal(w.told[true], 0);
-    last_look(w.a);
-    assert_int_equal(w.told[true], 1);
-    last_look(w.b);
-    assert_int_equal(w.told[true], 1);
-    remove_dead(&w);
-    w.bed.now_ms += 10 * ALERT_CLEAR_MS;
-    assert_int_equal(engine_tick(w.a, &next_ms, NULL), 0);
-    w.bed.now_ms += 10 * ALERT_CLEAR_MS;
-    assert_int_equal(engine_tick(w.a, &next_ms, NULL), 0);
-    assert_int_equal(w.told[false], 0);
-    watch_release(&w);
+    pass(w, 1);
+    kill_jobs(w, 1);
+    pass(w, 1);
+    assert_int_equal(w->told[true], 0);
+    last_look(w->a);
+    assert_int_equal(w->told[true], 1);
+    last_look(w->b);
+    assert_int_equal(w->told[true], 1);
+    remove_dead(w);
+    w->bed.now_ms += 10 * ALERT_CLEAR_MS;
+    assert_int_equal(engine_tick(w->a, &next_ms, NULL), 0);
+    w->bed.now_ms += 10 * ALERT_CLEAR_MS;
+    assert_int_equal(engine_tick(w->a, &next_ms, NULL), 0);
+    assert_int_equal(w->told[false], 0);
 }
 
-static void an_engine_that_nobody_listens_to_does_not_look(void **state)
+WATCH_TEST(an_engine_that_nobody_listens_to_does_not_look,
+           YAML "  - {when: \"dead_letters >= 1\"}\n")
 {
-    struct watch w;
     struct shared_page rows = {0};
-    (void)state;
-    watch_init(&w, YAML "  - {when: \"dead_letters >= 1\"}\n");
-    kill_jobs(&w, 1);
-    bed_pass(&w.bed, ALERT_EVERY_MS);
-    struct store *store = engine_store(w.bed.engine);
+    kill_jobs(w, 1);
+    bed_pass(&w->bed, ALERT_EVERY_MS);
+    struct store *store = engine_store(w->bed.engine);
     assert_int_equal(
         store_ops(store)->shared_list(store, SHARED_ALERT, (struct str){0}, &rows, NULL), 0);
     assert_int_equal(rows.n, 0);
     shared_page_release(&rows);
-    watch_release(&w);
-}
-
-CHECK_FILE(alert)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(comparisons_are_what_they_say),
-        cmocka_unit_test(an_episode_begins_once_and_ends_when_it_has_been_clear_for_a_while),
-        cmocka_unit_test(a_window_counts_its_own_runs),
-        cmocka_unit_test(a_window_with_few_runs_has_no_rate),
-        cmocka_unit_test(the_end_of_a_run_ends_a_window_that_has_runs_enough),
-        cmocka_unit_test(rates_are_told_with_three_digits_and_sizes_in_full),
-        cmocka_unit_test(alerts_are_looked_at_after_the_clock_was_set_back),
-        cmocka_unit_test(one_of_several_processes_tells_and_tells_once),
-        cmocka_unit_test(a_restart_does_not_tell_again),
-        cmocka_unit_test(two_rules_that_say_the_same_are_both_told),
-        cmocka_unit_test(a_rule_about_a_task_counts_that_task_only),
-        cmocka_unit_test(error_rate_and_health_come_from_the_workers),
-        cmocka_unit_test(one_failure_is_no_rate_unless_the_rule_says_so),
-        cmocka_unit_test(the_error_rate_of_a_task_is_that_of_the_last_minute),
-        cmocka_unit_test(ends_without_a_run_are_no_failures_of_a_task),
-        cmocka_unit_test(failures_by_the_fault_of_the_job_are_none_of_its_task),
-        cmocka_unit_test(without_rules_the_shipped_ones_hold),
-        cmocka_unit_test(the_last_look_is_taken_at_once),
-        cmocka_unit_test(an_engine_that_nobody_listens_to_does_not_look),
-    };
-    return cmocka_run_group_tests_name("engine alert", tests, NULL, NULL);
 }

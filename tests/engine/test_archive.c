@@ -127,27 +127,23 @@ static void check_round_trip(const char *from, const char *to)
     kit_close(&b);
 }
 
-static void everything_arrives_from_memory(void **state)
+TEST(everything_arrives_from_memory)
 {
-    (void)state;
     check_round_trip("memory", stores_name());
 }
 
-static void everything_arrives_in_memory(void **state)
+TEST(everything_arrives_in_memory)
 {
-    (void)state;
     check_round_trip(stores_name(), "memory");
 }
 
-static void everything_arrives_in_the_same_kind(void **state)
+TEST(everything_arrives_in_the_same_kind)
 {
-    (void)state;
     check_round_trip(stores_name(), stores_name());
 }
 
-static void one_tenant_can_be_exported(void **state)
+TEST(one_tenant_can_be_exported)
 {
-    (void)state;
     struct kit a;
     struct archive_report report;
     struct redrive_err err;
@@ -167,9 +163,8 @@ static void one_tenant_can_be_exported(void **state)
     kit_close(&a);
 }
 
-static void a_snapshot_does_not_see_later_jobs(void **state)
+TEST(a_snapshot_does_not_see_later_jobs)
 {
-    (void)state;
     struct kit a, other;
     struct job_page page = {0};
     const struct job_filter filter = {.limit = 10};
@@ -195,9 +190,8 @@ static void a_snapshot_does_not_see_later_jobs(void **state)
 
 /* ---- Again ----------------------------------------------------------------------------------- */
 
-static void a_second_import_changes_nothing(void **state)
+TEST(a_second_import_changes_nothing)
 {
-    (void)state;
     struct kit a, b;
     struct archive_report report;
     struct buf before, after;
@@ -222,9 +216,8 @@ static void a_second_import_changes_nothing(void **state)
 }
 
 /* Wherever the store fails, before a call or after a commit, and for good. */
-static void whatever_fails_the_next_import_ends_it(void **state)
+TEST(whatever_fails_the_next_import_ends_it)
 {
-    (void)state;
     struct kit a;
     struct archive_report out;
     kit_open(&a, "memory");
@@ -262,9 +255,8 @@ static void whatever_fails_the_next_import_ends_it(void **state)
 }
 
 /* A file that is cut off gives the jobs before the cut, and the whole file the rest. */
-static void a_file_that_is_cut_off_is_gone_on_with(void **state)
+TEST(a_file_that_is_cut_off_is_gone_on_with)
 {
-    (void)state;
     struct kit a;
     struct archive_report report;
     struct redrive_err err;
@@ -293,9 +285,8 @@ static void a_file_that_is_cut_off_is_gone_on_with(void **state)
 
 /* ---- What is refused ------------------------------------------------------------------------- */
 
-static void a_file_that_is_cut_anywhere_is_noticed(void **state)
+TEST(a_file_that_is_cut_anywhere_is_noticed)
 {
-    (void)state;
     struct kit a;
     struct archive_report report;
     struct redrive_err err;
@@ -309,9 +300,8 @@ static void a_file_that_is_cut_anywhere_is_noticed(void **state)
     kit_close(&a);
 }
 
-static void a_byte_that_was_changed_is_noticed_at_its_line(void **state)
+TEST(a_byte_that_was_changed_is_noticed_at_its_line)
 {
-    (void)state;
     struct kit a;
     struct archive_report report;
     struct redrive_err err;
@@ -353,9 +343,8 @@ static struct bytes with_line(struct bytes file, int which, int times)
     return b;
 }
 
-static void a_line_that_was_doubled_or_left_out_is_noticed(void **state)
+TEST(a_line_that_was_doubled_or_left_out_is_noticed)
 {
-    (void)state;
     struct kit a;
     struct archive_report report;
     struct redrive_err err;
@@ -372,9 +361,8 @@ static void a_line_that_was_doubled_or_left_out_is_noticed(void **state)
     kit_close(&a);
 }
 
-static void a_newer_format_is_refused_with_both_versions(void **state)
+TEST(a_newer_format_is_refused_with_both_versions)
 {
-    (void)state;
     static char newer[] = "{\"kind\":\"header\",\"format\":7,\"program\":\"9.9\",\"new\":[1]}\n";
     static char list[] = "{\"id\":\"a\",\"task\":\"mail\"}\n";
     struct archive_report report;
@@ -388,9 +376,8 @@ static void a_newer_format_is_refused_with_both_versions(void **state)
                      REDRIVE_E_PARSE);
 }
 
-static void jobs_of_its_own_are_a_reason_not_to(void **state)
+TEST(jobs_of_its_own_are_a_reason_not_to)
 {
-    (void)state;
     struct kit a, b;
     struct archive_report report;
     struct redrive_err err;
@@ -421,9 +408,8 @@ static void jobs_of_its_own_are_a_reason_not_to(void **state)
 
 /* ---- Records --------------------------------------------------------------------------------- */
 
-static void every_byte_of_a_string_arrives(void **state)
+TEST(every_byte_of_a_string_arrives)
 {
-    (void)state;
     static const char BYTES[] = "\xff\x00\n\"\\\x7f";
     const struct record_batch batch = {.kind = RECORD_COUNTER,
                                        .n = 1,
@@ -448,9 +434,8 @@ static void every_byte_of_a_string_arrives(void **state)
     buf_release(&line);
 }
 
-static void what_is_no_record_is_refused(void **state)
+TEST(what_is_no_record_is_refused)
 {
-    (void)state;
     static const struct {
         const char *text;
         int code;
@@ -476,26 +461,4 @@ static void what_is_no_record_is_refused(void **state)
             fail_msg("%s: %d, %s", CASES[i].text, err.code, err.message);
         arena_release(&arena);
     }
-}
-
-CHECK_FILE(archive)
-{
-    const struct CMUnitTest tests[] = {
-        T(everything_arrives_from_memory),
-        T(everything_arrives_in_memory),
-        T(everything_arrives_in_the_same_kind),
-        T(one_tenant_can_be_exported),
-        T(a_snapshot_does_not_see_later_jobs),
-        T(a_second_import_changes_nothing),
-        T(whatever_fails_the_next_import_ends_it),
-        T(a_file_that_is_cut_off_is_gone_on_with),
-        T(a_file_that_is_cut_anywhere_is_noticed),
-        T(a_byte_that_was_changed_is_noticed_at_its_line),
-        T(a_line_that_was_doubled_or_left_out_is_noticed),
-        T(a_newer_format_is_refused_with_both_versions),
-        T(jobs_of_its_own_are_a_reason_not_to),
-        T(every_byte_of_a_string_arrives),
-        T(what_is_no_record_is_refused),
-    };
-    return cmocka_run_group_tests_name("archive", tests, NULL, NULL);
 }

@@ -34,9 +34,8 @@ static struct op *nth(struct list *list, size_t n)
     return LIST_ENTRY(link, struct op, link);
 }
 
-static void one_after_the_other_is_tried_with_pauses(void **state)
+TEST(one_after_the_other_is_tried_with_pauses)
 {
-    (void)state;
     struct field f;
     set_up(&f);
     assert_int_equal(aside_in_ms(&f.aside, 0), INT64_MAX);
@@ -53,9 +52,8 @@ static void one_after_the_other_is_tried_with_pauses(void **state)
     }
 }
 
-static void what_needs_the_same_lock_stands_behind_in_its_order(void **state)
+TEST(what_needs_the_same_lock_stands_behind_in_its_order)
 {
-    (void)state;
     struct field f;
     struct list behind;
     set_up(&f);
@@ -78,9 +76,8 @@ static void what_needs_the_same_lock_stands_behind_in_its_order(void **state)
     assert_ptr_equal(nth(&behind, 1), &f.ops[3]);
 }
 
-static void each_has_a_time_of_its_own(void **state)
+TEST(each_has_a_time_of_its_own)
 {
-    (void)state;
     struct field f;
     struct list over;
     set_up(&f);
@@ -105,9 +102,8 @@ static void each_has_a_time_of_its_own(void **state)
     assert_true(aside_is_empty(&f.aside));
 }
 
-static void a_try_in_vain_does_not_begin_the_time_anew(void **state)
+TEST(a_try_in_vain_does_not_begin_the_time_anew)
 {
-    (void)state;
     struct field f;
     struct list over;
     set_up(&f);
@@ -122,9 +118,8 @@ static void a_try_in_vain_does_not_begin_the_time_anew(void **state)
     assert_int_equal(count(&over), 2);
 }
 
-static void who_is_given_up_is_told_what_the_first_of_the_lock_was_told(void **state)
+TEST(who_is_given_up_is_told_what_the_first_of_the_lock_was_told)
 {
-    (void)state;
     struct field f;
     set_up(&f);
     f.ops[0].lock = f.ops[1].lock = 7;
@@ -137,16 +132,4 @@ static void who_is_given_up_is_told_what_the_first_of_the_lock_was_told(void **s
     assert_string_equal(f.ops[1].err.message, "in the way");
     assert_string_equal(f.ops[1].err.detail, "here; tried for 5000 ms; nothing was changed");
     assert_string_equal(f.ops[1].err.hint, "wait");
-}
-
-CHECK_FILE(aside)
-{
-    const struct CMUnitTest tests[] = {
-        T(one_after_the_other_is_tried_with_pauses),
-        T(what_needs_the_same_lock_stands_behind_in_its_order),
-        T(each_has_a_time_of_its_own),
-        T(a_try_in_vain_does_not_begin_the_time_anew),
-        T(who_is_given_up_is_told_what_the_first_of_the_lock_was_told),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -38,9 +38,8 @@ static size_t transaction(struct world *w)
     return n;
 }
 
-static void groups_that_take_turns_become_one(void **state)
+TEST(groups_that_take_turns_become_one)
 {
-    (void)state;
     struct world w = {.back_us = 200, .n_waiting = 22, .n_running = 18};
     size_t n = 0;
     for (int i = 0; i < 20; i++)
@@ -48,9 +47,8 @@ static void groups_that_take_turns_become_one(void **state)
     assert_int_equal(n, 40);
 }
 
-static void those_that_stay_away_are_not_waited_for(void **state)
+TEST(those_that_stay_away_are_not_waited_for)
 {
-    (void)state;
     struct world w = {.back_us = 3000, .n_waiting = 20, .n_running = 20};
     const int64_t since_us = w.now_us;
     for (int i = 0; i < 160; i++)
@@ -60,18 +58,16 @@ static void those_that_stay_away_are_not_waited_for(void **state)
     assert_in_range(waited_us, 0, 10 * FAR_US / 4);
 }
 
-static void a_store_nearby_is_not_waited_for(void **state)
+TEST(a_store_nearby_is_not_waited_for)
 {
-    (void)state;
     struct batch_wait l = {.n_back = 10};
     batch_wait_answered(&l, 1, 10, 100, 1000);
     assert_int_equal(batch_wait_enough(&l, 1000), 0);
     assert_int_equal(l.n_back, 0);
 }
 
-static void what_comes_long_after_begins_at_once(void **state)
+TEST(what_comes_long_after_begins_at_once)
 {
-    (void)state;
     struct batch_wait l = {.n_back = 10};
     batch_wait_answered(&l, 0, 10, FAR_US, 1000);
     assert_int_equal(batch_wait_enough(&l, 1000), 10);
@@ -79,25 +75,12 @@ static void what_comes_long_after_begins_at_once(void **state)
     assert_int_equal(l.n_back, 0); /* nor are these expected any more */
 }
 
-static void no_more_are_expected_than_were_answered(void **state)
+TEST(no_more_are_expected_than_were_answered)
 {
-    (void)state;
     struct batch_wait l = {.n_back = 30};
     batch_wait_answered(&l, 2, 5, FAR_US, 1000);
     assert_int_equal(batch_wait_enough(&l, 1000), 7);
     assert_int_equal(batch_wait_enough(&l, 1000), 7);
     batch_wait_learn(&l, 1);
     assert_int_equal(batch_wait_enough(&l, 1000), 0);
-}
-
-CHECK_FILE(batch_wait)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(groups_that_take_turns_become_one),
-        cmocka_unit_test(those_that_stay_away_are_not_waited_for),
-        cmocka_unit_test(a_store_nearby_is_not_waited_for),
-        cmocka_unit_test(what_comes_long_after_begins_at_once),
-        cmocka_unit_test(no_more_are_expected_than_were_answered),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

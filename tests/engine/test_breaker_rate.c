@@ -139,51 +139,43 @@ static void check_percent(unsigned percent, enum redrive_breaker_state expected)
     check_task("flaky", CALLS, percent, expected);
 }
 
-static void one_percent_of_failures_does_not_open_it(void **state)
+TEST(one_percent_of_failures_does_not_open_it)
 {
-    (void)state;
     check_percent(1, REDRIVE_BREAKER_CLOSED);
 }
 
-static void five_percent_of_failures_do_not_open_it(void **state)
+TEST(five_percent_of_failures_do_not_open_it)
 {
-    (void)state;
     check_percent(5, REDRIVE_BREAKER_CLOSED);
 }
 
-static void sixty_percent_of_failures_open_it(void **state)
+TEST(sixty_percent_of_failures_open_it)
 {
-    (void)state;
     check_percent(60, REDRIVE_BREAKER_OPEN);
 }
 
-static void the_last_calls_of_both_engines_are_counted(void **state)
+TEST(the_last_calls_of_both_engines_are_counted)
 {
-    (void)state;
     check_task("counted", 400, 5, REDRIVE_BREAKER_CLOSED);
     check_task("counted", 400, 60, REDRIVE_BREAKER_OPEN);
 }
 
 /* As long as a job runs from its start to its settlement, by the clock of the store. */
-static void slow_jobs_open_it(void **state)
+BED_TEST(slow_jobs_open_it, YAML)
 {
-    (void)state;
     static const int64_t TOOK_MS[] = {2500, 2500, 2000, 2001};
-    struct bed bed;
-    bed_init(&bed, YAML);
-    struct engine *other = bed_second_engine(&bed);
+    struct engine *other = bed_second_engine(bed);
     for (int i = 0; i < 4; i++) {
         assert_int_equal(i == 0 ? 0 : look_at(other, "sluggish").state, REDRIVE_BREAKER_CLOSED);
-        bed_submit(&bed, "sluggish", NULL);
-        const struct job *job = bed_claim_one(&bed);
-        bed.now_ms += TOOK_MS[i];
-        assert_int_equal(bed_succeed(&bed, job), 0);
+        bed_submit(bed, "sluggish", NULL);
+        const struct job *job = bed_claim_one(bed);
+        bed->now_ms += TOOK_MS[i];
+        assert_int_equal(bed_succeed(bed, job), 0);
     }
     struct redrive_breaker_status status = look_at(other, "sluggish");
     assert_int_equal(status.state, REDRIVE_BREAKER_OPEN);
     assert_true(status.slow_rate == 0.75 && status.rate == 0);
     engine_close(other);
-    bed_release(&bed);
 }
 
 static int fail_transaction(struct engine *e, struct op *op, struct redrive_err *err)
@@ -193,45 +185,37 @@ static int fail_transaction(struct engine *e, struct op *op, struct redrive_err 
     return err_set(err, REDRIVE_E_INVALID, "no");
 }
 
-static void a_transaction_that_fails_takes_no_counts_with_it(void **state)
+BED_TEST(a_transaction_that_fails_takes_no_counts_with_it, YAML)
 {
-    (void)state;
-    struct bed bed;
-    bed_init(&bed, YAML);
-    submit_many(&bed, "flaky", 30);
-    assert_int_equal(claim_task(&bed, "flaky", 30), 30);
+    submit_many(bed, "flaky", 30);
+    assert_int_equal(claim_task(bed, "flaky", 30), 30);
     for (size_t i = 0; i < 30; i++) {
         struct op bad = {.apply = fail_transaction, .weight = 1};
         const bool fails = i >= 10 && i < 20;
-        const struct job *job = &bed.claim.jobs[i];
-        assert_int_equal(engine_apply_one(bed.engine, &bad, NULL), REDRIVE_E_INVALID);
-        assert_int_equal(fails ? bed_fail(&bed, job, "network") : bed_succeed(&bed, job), 0);
-        bed.now_ms++;
+        const struct job *job = &bed->claim.jobs[i];
+        assert_int_equal(engine_apply_one(bed->engine, &bad, NULL), REDRIVE_E_INVALID);
+        assert_int_equal(fails ? bed_fail(bed, job, "network") : bed_succeed(bed, job), 0);
+        bed->now_ms++;
     }
-    struct redrive_breaker_status status = look_at(bed.engine, "flaky");
+    struct redrive_breaker_status status = look_at(bed->engine, "flaky");
     assert_int_equal(status.state, REDRIVE_BREAKER_OPEN); /* 10 of 20, at the twentieth call */
     assert_true(status.rate == 0.5);
-    bed_release(&bed);
 }
 
-static void successes_are_written_within_a_second(void **state)
+BED_TEST(successes_are_written_within_a_second, YAML)
 {
-    (void)state;
-    struct bed bed;
-    bed_init(&bed, YAML);
-    struct engine *other = bed_second_engine(&bed);
-    submit_many(&bed, "flaky", 40);
-    assert_int_equal(claim_task(&bed, "flaky", 40), 40);
+    struct engine *other = bed_second_engine(bed);
+    submit_many(bed, "flaky", 40);
+    assert_int_equal(claim_task(bed, "flaky", 40), 40);
     for (size_t i = 0; i < 40; i++)
-        assert_int_equal(bed_succeed(&bed, &bed.claim.jobs[i]), 0);
+        assert_int_equal(bed_succeed(bed, &bed->claim.jobs[i]), 0);
     assert_true(look_at(other, "flaky").rate < 0); /* one of them has made the row */
-    assert_in_range(engine_flush_ms(bed.engine), bed.now_ms, bed.now_ms + 1000);
-    bed.now_ms = engine_flush_ms(bed.engine);
-    engine_flush(bed.engine);
-    assert_int_equal(engine_flush_ms(bed.engine), INT64_MAX);
+    assert_in_range(engine_flush_ms(bed->engine), bed->now_ms, bed->now_ms + 1000);
+    bed->now_ms = engine_flush_ms(bed->engine);
+    engine_flush(bed->engine);
+    assert_int_equal(engine_flush_ms(bed->engine), INT64_MAX);
     assert_true(look_at(other, "flaky").rate == 0);
     engine_close(other);
-    bed_release(&bed);
 }
 /* All claimed jobs in one transaction; every tenth fails, the last one does not. */
 static void settle_together(struct bed *bed)
@@ -275,61 +259,37 @@ static int64_t shared_version(struct bed *bed)
 }
 
 /* Nobody else has to read anything again because of them. */
-static void counts_do_not_raise_the_shared_version(void **state)
+BED_TEST(counts_do_not_raise_the_shared_version, YAML)
 {
-    (void)state;
-    struct bed bed;
-    bed_init(&bed, YAML);
-    submit_many(&bed, "flaky", TOGETHER);
-    assert_int_equal(claim_task(&bed, "flaky", TOGETHER), TOGETHER);
-    settle_together(&bed);
-    const int64_t version = shared_version(&bed), row = version_of_row(&bed);
-    submit_many(&bed, "flaky", TOGETHER);
-    assert_int_equal(claim_task(&bed, "flaky", TOGETHER), TOGETHER);
-    settle_together(&bed);
-    bed.now_ms = engine_flush_ms(bed.engine);
-    engine_flush(bed.engine);
-    assert_true(version_of_row(&bed) > row);
-    assert_int_equal(shared_version(&bed), version);
-    bed_release(&bed);
+    submit_many(bed, "flaky", TOGETHER);
+    assert_int_equal(claim_task(bed, "flaky", TOGETHER), TOGETHER);
+    settle_together(bed);
+    const int64_t version = shared_version(bed), row = version_of_row(bed);
+    submit_many(bed, "flaky", TOGETHER);
+    assert_int_equal(claim_task(bed, "flaky", TOGETHER), TOGETHER);
+    settle_together(bed);
+    bed->now_ms = engine_flush_ms(bed->engine);
+    engine_flush(bed->engine);
+    assert_true(version_of_row(bed) > row);
+    assert_int_equal(shared_version(bed), version);
 }
 
-static void failures_far_from_opening_it_are_written_within_a_tenth_of_a_second(void **state)
+BED_TEST(failures_far_from_opening_it_are_written_within_a_tenth_of_a_second, YAML)
 {
-    (void)state;
-    struct bed bed;
-    bed_init(&bed, YAML);
-    struct engine *other = bed_second_engine(&bed);
+    struct engine *other = bed_second_engine(bed);
     int64_t version = 0;
     for (int round = 0; round < 4; round++) {
-        submit_many(&bed, "flaky", TOGETHER);
-        assert_int_equal(claim_task(&bed, "flaky", TOGETHER), TOGETHER);
-        settle_together(&bed);
+        submit_many(bed, "flaky", TOGETHER);
+        assert_int_equal(claim_task(bed, "flaky", TOGETHER), TOGETHER);
+        settle_together(bed);
         if (round == 0)
-            version = version_of_row(&bed);
-        assert_int_equal(version_of_row(&bed), version);
+            version = version_of_row(bed);
+        assert_int_equal(version_of_row(bed), version);
     }
-    assert_in_range(engine_flush_ms(bed.engine), bed.now_ms, bed.now_ms + 100);
-    bed.now_ms = engine_flush_ms(bed.engine);
-    engine_flush(bed.engine);
-    assert_true(version_of_row(&bed) > version);
+    assert_in_range(engine_flush_ms(bed->engine), bed->now_ms, bed->now_ms + 100);
+    bed->now_ms = engine_flush_ms(bed->engine);
+    engine_flush(bed->engine);
+    assert_true(version_of_row(bed) > version);
     assert_true(look_at(other, "flaky").rate == 0.1);
     engine_close(other);
-    bed_release(&bed);
-}
-
-CHECK_FILE(breaker_rate)
-{
-    const struct CMUnitTest tests[] = {
-        T(one_percent_of_failures_does_not_open_it),
-        T(five_percent_of_failures_do_not_open_it),
-        T(sixty_percent_of_failures_open_it),
-        T(the_last_calls_of_both_engines_are_counted),
-        T(slow_jobs_open_it),
-        T(a_transaction_that_fails_takes_no_counts_with_it),
-        T(successes_are_written_within_a_second),
-        T(counts_do_not_raise_the_shared_version),
-        T(failures_far_from_opening_it_are_written_within_a_tenth_of_a_second),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -55,66 +55,56 @@ static void trip(struct bed *bed, enum breaker_verb verb)
     assert_int_equal(engine_apply_one(bed->engine, &op.op, NULL), 0);
 }
 
-static void breaker_that_changes_is_told_of_and_logged(void **state)
+#define STARTED_TEST(test) TEST_OF(test, struct bed, bed, start(bed), stop(bed))
+
+STARTED_TEST(breaker_that_changes_is_told_of_and_logged)
 {
-    (void)state;
-    struct bed bed;
-    start(&bed);
-    const unsigned *told = &bed.told[ENGINE_EVENT_BREAKER];
-    fail_three(&bed);
+    const unsigned *told = &bed->told[ENGINE_EVENT_BREAKER];
+    fail_three(bed);
     assert_int_equal(*told, 1);
     check_logged("WARN  breaker breaker=call tenant=default state=open "
                  "previous_state=closed failure_count=3 next_probe_in_ms=30000");
-    bed_pass(&bed, 30000);
-    struct job probe = *bed_claim_one(&bed);
+    bed_pass(bed, 30000);
+    struct job probe = *bed_claim_one(bed);
     assert_int_equal(*told, 2); /* half open */
-    assert_int_equal(bed_fail(&bed, &probe, "network"), 0);
+    assert_int_equal(bed_fail(bed, &probe, "network"), 0);
     assert_int_equal(*told, 3);
     check_logged("INFO  breaker breaker=call tenant=default state=open previous_state=half_open");
-    bed_pass(&bed, 30000);
-    assert_int_equal(bed_succeed(&bed, bed_claim_one(&bed)), 0);
+    bed_pass(bed, 30000);
+    assert_int_equal(bed_succeed(bed, bed_claim_one(bed)), 0);
     assert_int_equal(*told, 5);
     check_logged("INFO  breaker breaker=call tenant=default state=closed previous_state=half_open");
-    stop(&bed);
 }
 
-static void breaker_moved_by_hand_is_told_of(void **state)
+STARTED_TEST(breaker_moved_by_hand_is_told_of)
 {
-    (void)state;
-    struct bed bed;
-    start(&bed);
-    trip(&bed, BREAKER_TRIP);
+    trip(bed, BREAKER_TRIP);
     check_logged(
         "WARN  breaker breaker=call tenant=default state=forced_open previous_state=closed");
-    trip(&bed, BREAKER_TRIP);
-    assert_int_equal(bed.told[ENGINE_EVENT_BREAKER], 1);
-    trip(&bed, BREAKER_RESET);
+    trip(bed, BREAKER_TRIP);
+    assert_int_equal(bed->told[ENGINE_EVENT_BREAKER], 1);
+    trip(bed, BREAKER_RESET);
     check_logged(
         "INFO  breaker breaker=call tenant=default state=closed previous_state=forced_open");
-    stop(&bed);
 }
 
 /* Both engines tell the same listener. */
-static void change_is_told_once_however_many_processes_there_are(void **state)
+STARTED_TEST(change_is_told_once_however_many_processes_there_are)
 {
-    (void)state;
-    struct bed bed;
-    start(&bed);
-    struct engine *first = bed.engine, *second = bed_second_engine(&bed);
-    fail_three(&bed);
-    bed.engine = second;
-    bed_submit(&bed, "call", NULL);
-    assert_int_equal(bed_claim(&bed, 10), 0);
-    bed_pass(&bed, 1000);
-    assert_int_equal(bed.told[ENGINE_EVENT_BREAKER], 1);
-    trip(&bed, BREAKER_RESET);
-    bed.engine = first;
-    bed_pass(&bed, 1000);
-    bed_submit(&bed, "call", NULL);
-    bed_tick(&bed);
-    assert_int_equal(bed.told[ENGINE_EVENT_BREAKER], 2);
+    struct engine *first = bed->engine, *second = bed_second_engine(bed);
+    fail_three(bed);
+    bed->engine = second;
+    bed_submit(bed, "call", NULL);
+    assert_int_equal(bed_claim(bed, 10), 0);
+    bed_pass(bed, 1000);
+    assert_int_equal(bed->told[ENGINE_EVENT_BREAKER], 1);
+    trip(bed, BREAKER_RESET);
+    bed->engine = first;
+    bed_pass(bed, 1000);
+    bed_submit(bed, "call", NULL);
+    bed_tick(bed);
+    assert_int_equal(bed->told[ENGINE_EVENT_BREAKER], 2);
     engine_close(second);
-    stop(&bed);
 }
 
 static struct breaker_page look(struct bed *bed)
@@ -135,40 +125,32 @@ static void check_idle(struct bed *bed, bool is_idle)
 }
 
 /* Its jobs are gone: nobody will ever ask it, and it must not hold health down for ever. */
-static void open_breaker_without_jobs_is_idle_once_its_time_has_come(void **state)
+STARTED_TEST(open_breaker_without_jobs_is_idle_once_its_time_has_come)
 {
-    (void)state;
-    struct bed bed;
-    start(&bed);
-    fail_three(&bed);
-    check_idle(&bed, false);
-    bed_pass(&bed, 1000);
-    assert_int_equal(bed_claim(&bed, 10), 0); /* all are parked */
-    bed_pass(&bed, 28999);
-    check_idle(&bed, false);
+    fail_three(bed);
+    check_idle(bed, false);
+    bed_pass(bed, 1000);
+    assert_int_equal(bed_claim(bed, 10), 0); /* all are parked */
+    bed_pass(bed, 28999);
+    check_idle(bed, false);
     for (int64_t seq = 1; seq <= 3; seq++)
-        assert_int_equal(bed_change(&bed, MOVE_CANCEL, seq), 0);
-    bed_pass(&bed, 1);
-    bed_tick(&bed);
-    check_idle(&bed, true);
+        assert_int_equal(bed_change(bed, MOVE_CANCEL, seq), 0);
+    bed_pass(bed, 1);
+    bed_tick(bed);
+    check_idle(bed, true);
     /* A job that comes is the probe, and then it counts again. */
-    bed_submit(&bed, "call", NULL);
-    struct job probe = *bed_claim_one(&bed);
-    check_idle(&bed, false);
-    assert_int_equal(bed_fail(&bed, &probe, "network"), 0);
-    check_idle(&bed, false);
-    stop(&bed);
+    bed_submit(bed, "call", NULL);
+    struct job probe = *bed_claim_one(bed);
+    check_idle(bed, false);
+    assert_int_equal(bed_fail(bed, &probe, "network"), 0);
+    check_idle(bed, false);
 }
 
-static void breaker_that_was_tripped_is_never_idle(void **state)
+STARTED_TEST(breaker_that_was_tripped_is_never_idle)
 {
-    (void)state;
-    struct bed bed;
-    start(&bed);
-    trip(&bed, BREAKER_TRIP);
-    bed_pass(&bed, 3600000);
-    check_idle(&bed, false);
-    stop(&bed);
+    trip(bed, BREAKER_TRIP);
+    bed_pass(bed, 3600000);
+    check_idle(bed, false);
 }
 
 /* The time of the next probe, as it is shown. */
@@ -183,76 +165,49 @@ static int64_t next_probe_ms(struct bed *bed)
 #define HOUR_MS 3600000
 
 /* It would be closed to all jobs until the old time comes again. */
-static void breaker_of_a_clock_that_was_ahead_recovers_from_now_on(void **state)
+STARTED_TEST(breaker_of_a_clock_that_was_ahead_recovers_from_now_on)
 {
-    (void)state;
-    struct bed bed;
-    start(&bed);
-    fail_three(&bed);
-    bed.now_ms += 1000;
-    bed_tick(&bed);
-    assert_int_equal(bed_claim(&bed, 10), 0); /* all are parked */
-    bed.now_ms -= HOUR_MS;
-    assert_int_equal(next_probe_ms(&bed), bed.now_ms + 30000); /* before any process writes it */
-    bed_tick(&bed);
-    assert_int_equal(next_probe_ms(&bed), bed.now_ms + 30000);
-    bed_pass(&bed, 29999);
-    assert_int_equal(bed_claim(&bed, 10), 0);
-    bed_pass(&bed, 1);
-    assert_int_equal(bed_succeed(&bed, bed_claim_one(&bed)), 0);
-    bed_pass(&bed, 5000);
-    assert_int_equal(bed_claim(&bed, 10), 2);
-    stop(&bed);
+    fail_three(bed);
+    bed->now_ms += 1000;
+    bed_tick(bed);
+    assert_int_equal(bed_claim(bed, 10), 0); /* all are parked */
+    bed->now_ms -= HOUR_MS;
+    assert_int_equal(next_probe_ms(bed), bed->now_ms + 30000); /* before any process writes it */
+    bed_tick(bed);
+    assert_int_equal(next_probe_ms(bed), bed->now_ms + 30000);
+    bed_pass(bed, 29999);
+    assert_int_equal(bed_claim(bed, 10), 0);
+    bed_pass(bed, 1);
+    assert_int_equal(bed_succeed(bed, bed_claim_one(bed)), 0);
+    bed_pass(bed, 5000);
+    assert_int_equal(bed_claim(bed, 10), 2);
 }
 
 /* No job is parked, and none is expected: the next one is the probe. */
-static void breaker_of_a_clock_that_was_ahead_is_idle_in_time(void **state)
+STARTED_TEST(breaker_of_a_clock_that_was_ahead_is_idle_in_time)
 {
-    (void)state;
-    struct bed bed;
-    start(&bed);
-    fail_three(&bed);
+    fail_three(bed);
     for (int64_t seq = 1; seq <= 3; seq++)
-        assert_int_equal(bed_change(&bed, MOVE_CANCEL, seq), 0);
-    bed.now_ms -= HOUR_MS;
-    bed_tick(&bed);
-    check_idle(&bed, false);
-    bed_pass(&bed, 30000);
-    check_idle(&bed, true);
-    stop(&bed);
+        assert_int_equal(bed_change(bed, MOVE_CANCEL, seq), 0);
+    bed->now_ms -= HOUR_MS;
+    bed_tick(bed);
+    check_idle(bed, false);
+    bed_pass(bed, 30000);
+    check_idle(bed, true);
 }
 
 /* Jobs that were sent ahead to probe, and did not arrive. */
-static void candidates_of_a_clock_that_was_ahead_are_replaced(void **state)
+STARTED_TEST(candidates_of_a_clock_that_was_ahead_are_replaced)
 {
-    (void)state;
-    struct bed bed;
-    start(&bed);
-    fail_three(&bed);
-    bed_pass(&bed, 1000);
-    assert_int_equal(bed_claim(&bed, 10), 0);
-    bed_pass(&bed, 29000); /* one of the three is sent, */
+    fail_three(bed);
+    bed_pass(bed, 1000);
+    assert_int_equal(bed_claim(bed, 10), 0);
+    bed_pass(bed, 29000); /* one of the three is sent, */
     for (int64_t seq = 1; seq <= 3; seq++)
-        if (bed_job(&bed, seq).status.state == REDRIVE_STATE_QUEUED)
-            assert_int_equal(bed_change(&bed, MOVE_CANCEL, seq), 0); /* and does not arrive */
-    bed.now_ms -= HOUR_MS;
-    bed_tick(&bed);
-    bed_pass(&bed, 31000); /* the recovery has begun anew, and so has the wait for it */
-    assert_int_equal(bed_claim(&bed, 10), 1);
-    stop(&bed);
-}
-
-CHECK_FILE(breakers)
-{
-    const struct CMUnitTest tests[] = {
-        T(breaker_that_changes_is_told_of_and_logged),
-        T(breaker_moved_by_hand_is_told_of),
-        T(change_is_told_once_however_many_processes_there_are),
-        T(open_breaker_without_jobs_is_idle_once_its_time_has_come),
-        T(breaker_that_was_tripped_is_never_idle),
-        T(breaker_of_a_clock_that_was_ahead_recovers_from_now_on),
-        T(breaker_of_a_clock_that_was_ahead_is_idle_in_time),
-        T(candidates_of_a_clock_that_was_ahead_are_replaced),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+        if (bed_job(bed, seq).status.state == REDRIVE_STATE_QUEUED)
+            assert_int_equal(bed_change(bed, MOVE_CANCEL, seq), 0); /* and does not arrive */
+    bed->now_ms -= HOUR_MS;
+    bed_tick(bed);
+    bed_pass(bed, 31000); /* the recovery has begun anew, and so has the wait for it */
+    assert_int_equal(bed_claim(bed, 10), 1);
 }

@@ -55,186 +55,151 @@ static struct job oldest_parked(struct bed *bed)
     return (struct job){0};
 }
 
-static void an_overdrawn_retry_is_parked_and_uses_no_attempt(void **state)
+#define OVERDRAWN_TEST(test, ...) \
+    TEST_OF(test, struct bed, bed, overdraw(bed, __VA_ARGS__), bed_release(bed))
+
+OVERDRAWN_TEST(an_overdrawn_retry_is_parked_and_uses_no_attempt, TENTH)
 {
-    (void)state;
-    struct bed bed;
-    overdraw(&bed, TENTH);
-    const struct job job = oldest_parked(&bed);
+    const struct job job = oldest_parked(bed);
     assert_int_equal(job.status.attempts, 1);
     assert_int_equal(job.status.deferrals, 1);
     assert_true(job.status.parked_by_limit);
-    bed_release(&bed);
 }
 
-static void time_lets_parked_retries_go(void **state)
+OVERDRAWN_TEST(time_lets_parked_retries_go, TENTH)
 {
-    (void)state;
-    struct bed bed;
-    overdraw(&bed, TENTH);
-    succeed_all(&bed);
-    bed_pass(&bed, 9000);
-    assert_int_equal(bed_claim(&bed, 9), 0);
-    bed_pass(&bed, 1002);
-    assert_int_equal(bed_claim(&bed, 9), 1);
-    succeed_all(&bed);
-    bed_pass(&bed, 10002);
-    assert_int_equal(bed_claim(&bed, 9), 1);
-    succeed_all(&bed);
-    assert_int_equal(bed_count(&bed, REDRIVE_STATE_COMPLETED), 3);
-    bed_release(&bed);
+    succeed_all(bed);
+    bed_pass(bed, 9000);
+    assert_int_equal(bed_claim(bed, 9), 0);
+    bed_pass(bed, 1002);
+    assert_int_equal(bed_claim(bed, 9), 1);
+    succeed_all(bed);
+    bed_pass(bed, 10002);
+    assert_int_equal(bed_claim(bed, 9), 1);
+    succeed_all(bed);
+    assert_int_equal(bed_count(bed, REDRIVE_STATE_COMPLETED), 3);
 }
 
 /* The reserve has one retry: a job that gives its start back leaves it for the next start. */
-static void a_start_that_uses_no_attempt_is_given_back(void **state)
+OVERDRAWN_TEST(a_start_that_uses_no_attempt_is_given_back, TENTH)
 {
-    (void)state;
     static const struct outcome GIVEN_BACK[] = {{.ending = ENDING_RELEASED},
                                                 {.ending = ENDING_SNOOZED, .snooze_ms = 1000}};
-    struct bed bed;
-    overdraw(&bed, TENTH);
     for (size_t i = 0; i < 2; i++) {
-        const struct job job = bed.claim.jobs[0];
-        assert_int_equal(bed_settle(&bed, &job, &GIVEN_BACK[i]), 0);
-        bed_tick(&bed);
-        assert_int_equal(bed_claim(&bed, 9), 1);
+        const struct job job = bed->claim.jobs[0];
+        assert_int_equal(bed_settle(bed, &job, &GIVEN_BACK[i]), 0);
+        bed_tick(bed);
+        assert_int_equal(bed_claim(bed, 9), 1);
     }
     /* A run that is cancelled has made its call. */
-    assert_int_equal(bed_change(&bed, MOVE_CANCEL, bed.claim.jobs[0].status.seq), 0);
-    bed_tick(&bed);
-    assert_int_equal(bed_claim(&bed, 9), 0);
-    bed_release(&bed);
+    assert_int_equal(bed_change(bed, MOVE_CANCEL, bed->claim.jobs[0].status.seq), 0);
+    bed_tick(bed);
+    assert_int_equal(bed_claim(bed, 9), 0);
 }
 
-static void first_attempts_make_room_for_retries(void **state)
+OVERDRAWN_TEST(first_attempts_make_room_for_retries, TENTH)
 {
-    (void)state;
-    struct bed bed;
-    overdraw(&bed, TENTH);
-    succeed_all(&bed);
-    submit(&bed, 16);
-    assert_int_equal(bed_claim(&bed, 16), 16); /* and 3 of before: 1.9 */
-    succeed_all(&bed);
-    bed_tick(&bed);
-    assert_int_equal(bed_claim(&bed, 9), 1);
-    succeed_all(&bed);
-    submit(&bed, 1);
-    assert_int_equal(bed_claim(&bed, 1), 1);
-    succeed_all(&bed);
-    bed_tick(&bed);
-    assert_int_equal(bed_claim(&bed, 9), 1);
-    assert_int_equal(bed_count(&bed, REDRIVE_STATE_PARKED), 0);
-    bed_release(&bed);
+    succeed_all(bed);
+    submit(bed, 16);
+    assert_int_equal(bed_claim(bed, 16), 16); /* and 3 of before: 1.9 */
+    succeed_all(bed);
+    bed_tick(bed);
+    assert_int_equal(bed_claim(bed, 9), 1);
+    succeed_all(bed);
+    submit(bed, 1);
+    assert_int_equal(bed_claim(bed, 1), 1);
+    succeed_all(bed);
+    bed_tick(bed);
+    assert_int_equal(bed_claim(bed, 9), 1);
+    assert_int_equal(bed_count(bed, REDRIVE_STATE_PARKED), 0);
 }
 
 /* All three slots are free, and the two oldest that wait are retries. */
-static void first_attempts_pass_retries_that_the_budget_holds(void **state)
+OVERDRAWN_TEST(first_attempts_pass_retries_that_the_budget_holds, "concurrency: 3, " TENTH)
 {
-    (void)state;
-    struct bed bed;
-    overdraw(&bed, "concurrency: 3, " TENTH);
-    submit(&bed, 4);
-    assert_int_equal(bed_claim(&bed, 9), 2); /* one retry runs */
-    const struct job first = bed.claim.jobs[0];
-    assert_int_equal(bed_count(&bed, REDRIVE_STATE_PARKED), 4);
-    assert_int_equal(bed_succeed(&bed, &first), 0);
-    bed_tick(&bed);
-    assert_int_equal(bed_claim(&bed, 9), 1);
-    assert_int_equal(bed.claim.jobs[0].status.attempts, 1);
-    assert_int_equal(bed_count(&bed, REDRIVE_STATE_PARKED), 3);
-    bed_release(&bed);
+    submit(bed, 4);
+    assert_int_equal(bed_claim(bed, 9), 2); /* one retry runs */
+    const struct job first = bed->claim.jobs[0];
+    assert_int_equal(bed_count(bed, REDRIVE_STATE_PARKED), 4);
+    assert_int_equal(bed_succeed(bed, &first), 0);
+    bed_tick(bed);
+    assert_int_equal(bed_claim(bed, 9), 1);
+    assert_int_equal(bed->claim.jobs[0].status.attempts, 1);
+    assert_int_equal(bed_count(bed, REDRIVE_STATE_PARKED), 3);
 }
 
-static void a_budget_that_is_no_longer_configured_holds_nothing(void **state)
+OVERDRAWN_TEST(a_budget_that_is_no_longer_configured_holds_nothing, TENTH)
 {
-    (void)state;
-    struct bed bed;
-    overdraw(&bed, TENTH);
-    bed_reload(&bed, "tasks: {call: {" RETRY "}}\n");
-    bed_pass(&bed, GATE_LOOK_MS);
-    assert_int_equal(bed_claim(&bed, 9), 2);
-    assert_int_equal(bed_count(&bed, REDRIVE_STATE_PARKED), 0);
-    bed_release(&bed);
+    bed_reload(bed, "tasks: {call: {" RETRY "}}\n");
+    bed_pass(bed, GATE_LOOK_MS);
+    assert_int_equal(bed_claim(bed, 9), 2);
+    assert_int_equal(bed_count(bed, REDRIVE_STATE_PARKED), 0);
 }
 
 /* The reserve gives one in ten seconds: no retry of a task that is gone waits for ever. */
-static void a_task_that_is_no_longer_configured_is_released(void **state)
+OVERDRAWN_TEST(a_task_that_is_no_longer_configured_is_released, TENTH)
 {
-    (void)state;
-    struct bed bed;
-    overdraw(&bed, TENTH);
-    bed_reload(&bed, "strict_tasks: false\n");
-    bed_pass(&bed, 10002);
-    assert_int_equal(bed_claim(&bed, 9), 1);
-    succeed_all(&bed);
-    bed_pass(&bed, GATE_LOOK_MS);
-    assert_int_equal(bed_claim(&bed, 9), 1);
-    bed_release(&bed);
+    bed_reload(bed, "strict_tasks: false\n");
+    bed_pass(bed, 10002);
+    assert_int_equal(bed_claim(bed, 9), 1);
+    succeed_all(bed);
+    bed_pass(bed, GATE_LOOK_MS);
+    assert_int_equal(bed_claim(bed, 9), 1);
 }
 
-static void tokens_stop_retries_at_half(void **state)
+BED_TEST(tokens_stop_retries_at_half,
+         "tasks: {call: {" RETRY ", limits: {retry_budget: {max_tokens: 4, "
+         "token_ratio: 1.6, min_per_second: 0.01}}}}\n")
 {
-    (void)state;
-    struct bed bed;
-    bed_init(&bed, "tasks: {call: {" RETRY ", limits: {retry_budget: {max_tokens: 4, "
-                   "token_ratio: 1.6, min_per_second: 0.01}}}}\n");
-    submit(&bed, 3);
-    start_and_fail(&bed, 3); /* 1 is left */
-    submit(&bed, 1);
-    bed_pass(&bed, 1000);
-    assert_int_equal(bed_claim(&bed, 9), 1); /* a first attempt always goes */
-    assert_int_equal(bed_count(&bed, REDRIVE_STATE_PARKED), 3);
-    succeed_all(&bed); /* 2.61 */
-    bed_tick(&bed);
-    assert_int_equal(bed_claim(&bed, 9), 1);
-    bed_release(&bed);
+    submit(bed, 3);
+    start_and_fail(bed, 3); /* 1 is left */
+    submit(bed, 1);
+    bed_pass(bed, 1000);
+    assert_int_equal(bed_claim(bed, 9), 1); /* a first attempt always goes */
+    assert_int_equal(bed_count(bed, REDRIVE_STATE_PARKED), 3);
+    succeed_all(bed); /* 2.61 */
+    bed_tick(bed);
+    assert_int_equal(bed_claim(bed, 9), 1);
 }
 
 /* What one process has used, another one does not have. */
-static void processes_share_a_budget(void **state)
+OVERDRAWN_TEST(processes_share_a_budget, TENTH)
 {
-    (void)state;
-    struct bed bed;
-    overdraw(&bed, TENTH);
     const struct claim_filter filter = {.limit = 9};
-    struct engine *other = bed_second_engine(&bed);
+    struct engine *other = bed_second_engine(bed);
     struct claim_op op;
     int64_t next_ms;
-    submit(&bed, 1);
-    start_and_fail(&bed, 1);
-    bed_pass(&bed, 1000);
+    submit(bed, 1);
+    start_and_fail(bed, 1);
+    bed_pass(bed, 1000);
     claim_op_init(&op, &filter, STR("w"), 30000);
     assert_int_equal(engine_apply_one(other, &op.op, NULL), 0);
     assert_int_equal(op.n, 0);
-    assert_int_equal(bed_count(&bed, REDRIVE_STATE_PARKED), 3);
+    assert_int_equal(bed_count(bed, REDRIVE_STATE_PARKED), 3);
     /* Its first attempts count in the same window. */
-    submit(&bed, 26);
+    submit(bed, 26);
     claim_op_release(&op);
     claim_op_init(&op, &(struct claim_filter){.limit = 26}, STR("w"), 30000);
     assert_int_equal(engine_apply_one(other, &op.op, NULL), 0);
     assert_int_equal(op.n, 26);
     assert_int_equal(engine_tick(other, &next_ms, NULL), 0);
-    assert_int_equal(bed_claim(&bed, 9), 3);
+    assert_int_equal(bed_claim(bed, 9), 3);
     claim_op_release(&op);
     engine_close(other);
-    bed_release(&bed);
 }
 
-static void a_job_tells_that_it_waits_for_the_budget(void **state)
+OVERDRAWN_TEST(a_job_tells_that_it_waits_for_the_budget, TENTH)
 {
-    (void)state;
-    struct bed bed;
-    overdraw(&bed, TENTH);
-    struct store *store = engine_store(bed.engine);
+    struct store *store = engine_store(bed->engine);
     const struct job_filter filter = {.states = 1 << REDRIVE_STATE_PARKED, .limit = 1};
     struct job_page page = {0};
     struct gate_info gate;
     struct buf out;
     struct json_writer w;
     assert_int_equal(store_ops(store)->list(store, &filter, &page, NULL), 0);
-    assert_int_equal(gate_read(store, &page.jobs[0], bed.now_ms, &gate, NULL), 0);
+    assert_int_equal(gate_read(store, &page.jobs[0], bed->now_ms, &gate, NULL), 0);
     assert_true(gate.is_held && gate.is_limit && gate.is_budget);
-    assert_in_range(gate.may_go_ms, bed.now_ms + 9000, bed.now_ms + 10001);
+    assert_in_range(gate.may_go_ms, bed->now_ms + 9000, bed->now_ms + 10001);
     assert_string_equal(gate_wait_text(&gate), "when the retry budget has room");
     buf_init(&out, 4096);
     gate_write_text(&out, &gate);
@@ -249,17 +214,13 @@ static void a_job_tells_that_it_waits_for_the_budget(void **state)
     assert_non_null(strstr(buf_cstr(&out), "\"first_attempts\":3,\"retries\":1,"));
     buf_release(&out);
     job_page_release(&page);
-    bed_release(&bed);
 }
 
-static void limits_are_listed_with_their_budgets(void **state)
+OVERDRAWN_TEST(limits_are_listed_with_their_budgets, "rate: 100/s, concurrency: 5, " TENTH)
 {
-    (void)state;
-    struct bed bed;
-    overdraw(&bed, "rate: 100/s, concurrency: 5, " TENTH);
-    struct store *store = engine_store(bed.engine);
+    struct store *store = engine_store(bed->engine);
     struct limit_page page = {0};
-    assert_int_equal(limits_read(store, (struct str){0}, bed.now_ms, &page, NULL), 0);
+    assert_int_equal(limits_read(store, (struct str){0}, bed->now_ms, &page, NULL), 0);
     assert_int_equal(limits_count_parked(store, (struct str){0}, &page, NULL), 0);
     assert_int_equal(page.n, 1);
     const struct limit_info *limit = &page.limits[0];
@@ -272,12 +233,10 @@ static void limits_are_listed_with_their_budgets(void **state)
     assert_int_equal(limit->budget.status.room, 0);
     assert_int_equal(limit->parked, 2);
     limit_page_release(&page);
-    bed_release(&bed);
 }
 
-static void the_row_reads_back_as_it_was(void **state)
+TEST(the_row_reads_back_as_it_was)
 {
-    (void)state;
     struct gate gate = {.kind = SHARED_LIMIT}, read = {.kind = SHARED_LIMIT};
     const struct budget_config config = {.ratio = 0.3, .window_ms = 20000, .min_per_second = 0.7};
     struct buf bytes;
@@ -306,40 +265,16 @@ static void the_row_reads_back_as_it_was(void **state)
     buf_release(&bytes);
 }
 
-static void a_budget_that_is_full_again_is_removed(void **state)
+OVERDRAWN_TEST(a_budget_that_is_full_again_is_removed, TENTH)
 {
-    (void)state;
-    struct bed bed;
-    overdraw(&bed, TENTH);
-    succeed_all(&bed);
+    succeed_all(bed);
     for (int i = 0; i < 3; i++) {
-        bed_pass(&bed, 11000);
-        (void)bed_claim(&bed, 9);
-        succeed_all(&bed);
+        bed_pass(bed, 11000);
+        (void)bed_claim(bed, 9);
+        succeed_all(bed);
     }
-    assert_int_equal(bed.engine->gates.limits.count, 1);
+    assert_int_equal(bed->engine->gates.limits.count, 1);
     for (int i = 0; i < 12; i++)
-        bed_pass(&bed, 600 * 1000);
-    assert_int_equal(bed.engine->gates.limits.count, 0);
-    bed_release(&bed);
-}
-
-CHECK_FILE(budget)
-{
-    const struct CMUnitTest tests[] = {
-        T(an_overdrawn_retry_is_parked_and_uses_no_attempt),
-        T(time_lets_parked_retries_go),
-        T(a_start_that_uses_no_attempt_is_given_back),
-        T(first_attempts_make_room_for_retries),
-        T(first_attempts_pass_retries_that_the_budget_holds),
-        T(a_budget_that_is_no_longer_configured_holds_nothing),
-        T(a_task_that_is_no_longer_configured_is_released),
-        T(tokens_stop_retries_at_half),
-        T(processes_share_a_budget),
-        T(a_job_tells_that_it_waits_for_the_budget),
-        T(limits_are_listed_with_their_budgets),
-        T(the_row_reads_back_as_it_was),
-        T(a_budget_that_is_full_again_is_removed),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+        bed_pass(bed, 600 * 1000);
+    assert_int_equal(bed->engine->gates.limits.count, 0);
 }

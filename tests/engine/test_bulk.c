@@ -32,179 +32,146 @@ static void check_count(struct bed *bed, const struct bulk *bulk, unsigned chang
     assert_false(forecast.is_at_least);
 }
 
-static void counting_ends_at_a_number(void **state)
+BED_TEST(counting_ends_at_a_number, NULL)
 {
-    (void)state;
     const struct job_filter filter = {.task = STR("a")};
     struct bulk_forecast forecast;
-    struct bed bed;
     struct bulk bulk;
-    bed_init(&bed, NULL);
     for (int i = 0; i < 120; i++)
-        make_dead(&bed, "a");
-    bulk_init(&bulk, MOVE_REDRIVE, &filter, bed.now_ms);
-    assert_int_equal(bulk_count(engine_store(bed.engine), &bulk, 70, &forecast, NULL), 0);
+        make_dead(bed, "a");
+    bulk_init(&bulk, MOVE_REDRIVE, &filter, bed->now_ms);
+    assert_int_equal(bulk_count(engine_store(bed->engine), &bulk, 70, &forecast, NULL), 0);
     assert_int_equal(forecast.changed, 70);
     assert_true(forecast.is_at_least);
-    assert_int_equal(bulk_count(engine_store(bed.engine), &bulk, 120, &forecast, NULL), 0);
+    assert_int_equal(bulk_count(engine_store(bed->engine), &bulk, 120, &forecast, NULL), 0);
     assert_int_equal(forecast.changed, 120);
     assert_false(forecast.is_at_least);
-    bed_release(&bed);
 }
 
-static void bulk_redrives_what_matches_in_chunks(void **state)
+BED_TEST(bulk_redrives_what_matches_in_chunks, NULL)
 {
-    (void)state;
     const struct job_filter filter = {.task = STR("a")};
-    struct bed bed;
     struct bulk bulk;
-    bed_init(&bed, NULL);
     for (int i = 0; i < 120; i++) {
-        make_dead(&bed, "a");
-        make_dead(&bed, "b");
+        make_dead(bed, "a");
+        make_dead(bed, "b");
     }
-    bulk_init(&bulk, MOVE_REDRIVE, &filter, bed.now_ms);
-    check_count(&bed, &bulk, 120, 0);
-    assert_int_equal(bed_count(&bed, REDRIVE_STATE_QUEUED), 0);
-    step(&bed, &bulk, 70);
+    bulk_init(&bulk, MOVE_REDRIVE, &filter, bed->now_ms);
+    check_count(bed, &bulk, 120, 0);
+    assert_int_equal(bed_count(bed, REDRIVE_STATE_QUEUED), 0);
+    step(bed, &bulk, 70);
     assert_int_equal(bulk.changed, 70);
     assert_false(bulk.finished);
-    assert_int_equal(bed_count(&bed, REDRIVE_STATE_QUEUED), 70);
-    check_count(&bed, &bulk, 50, 0);
-    step(&bed, &bulk, 70);
+    assert_int_equal(bed_count(bed, REDRIVE_STATE_QUEUED), 70);
+    check_count(bed, &bulk, 50, 0);
+    step(bed, &bulk, 70);
     assert_true(bulk.finished);
     assert_int_equal(bulk.changed, 120);
     assert_int_equal(bulk.refused, 0);
-    assert_int_equal(bed_count(&bed, REDRIVE_STATE_QUEUED), 120);
-    assert_int_equal(bed_count(&bed, REDRIVE_STATE_DEAD_LETTER), 120);
-    assert_int_equal(bed.told[ENGINE_EVENT_REDRIVEN], 120);
-    bed_release(&bed);
+    assert_int_equal(bed_count(bed, REDRIVE_STATE_QUEUED), 120);
+    assert_int_equal(bed_count(bed, REDRIVE_STATE_DEAD_LETTER), 120);
+    assert_int_equal(bed->told[ENGINE_EVENT_REDRIVEN], 120);
 }
 
-static void job_that_dies_again_is_not_redriven_twice(void **state)
+BED_TEST(job_that_dies_again_is_not_redriven_twice, NULL)
 {
-    (void)state;
     const struct job_filter filter = {0};
-    struct bed bed;
     struct bulk bulk;
-    bed_init(&bed, NULL);
-    int64_t first = make_dead(&bed, "t");
-    make_dead(&bed, "t");
-    bulk_init(&bulk, MOVE_REDRIVE, &filter, bed.now_ms);
-    step(&bed, &bulk, 1);
+    int64_t first = make_dead(bed, "t");
+    make_dead(bed, "t");
+    bulk_init(&bulk, MOVE_REDRIVE, &filter, bed->now_ms);
+    step(bed, &bulk, 1);
     /* Dead again within the millisecond in which the bulk began, so that only its number tells. */
-    assert_int_equal(bed_change(&bed, MOVE_END, first), 0);
+    assert_int_equal(bed_change(bed, MOVE_END, first), 0);
     while (!bulk.finished)
-        step(&bed, &bulk, 1);
+        step(bed, &bulk, 1);
     assert_int_equal(bulk.changed, 2);
-    assert_int_equal(bed_state(&bed, first), REDRIVE_STATE_DEAD_LETTER);
-    bed_release(&bed);
+    assert_int_equal(bed_state(bed, first), REDRIVE_STATE_DEAD_LETTER);
 }
 
-static void what_dies_after_the_start_is_left_alone(void **state)
+BED_TEST(what_dies_after_the_start_is_left_alone, NULL)
 {
-    (void)state;
     const struct job_filter filter = {0};
-    struct bed bed;
     struct bulk bulk;
-    bed_init(&bed, NULL);
-    make_dead(&bed, "t");
-    int64_t live = bed_submit(&bed, "t", NULL);
-    bulk_init(&bulk, MOVE_REDRIVE, &filter, bed.now_ms);
-    bed_pass(&bed, 1);
-    assert_int_equal(bed_change(&bed, MOVE_END, live), 0);
-    make_dead(&bed, "t");
-    check_count(&bed, &bulk, 1, 0);
-    step(&bed, &bulk, 500);
+    make_dead(bed, "t");
+    int64_t live = bed_submit(bed, "t", NULL);
+    bulk_init(&bulk, MOVE_REDRIVE, &filter, bed->now_ms);
+    bed_pass(bed, 1);
+    assert_int_equal(bed_change(bed, MOVE_END, live), 0);
+    make_dead(bed, "t");
+    check_count(bed, &bulk, 1, 0);
+    step(bed, &bulk, 500);
     assert_true(bulk.finished);
     assert_int_equal(bulk.changed, 1);
-    assert_int_equal(bed_count(&bed, REDRIVE_STATE_DEAD_LETTER), 2);
-    bed_release(&bed);
+    assert_int_equal(bed_count(bed, REDRIVE_STATE_DEAD_LETTER), 2);
 }
 
-static void bound_of_the_filter_is_kept(void **state)
+BED_TEST(bound_of_the_filter_is_kept, NULL)
 {
-    (void)state;
-    struct bed bed;
     struct bulk bulk;
-    bed_init(&bed, NULL);
-    make_dead(&bed, "t");
-    bed_pass(&bed, 1000);
-    make_dead(&bed, "t");
-    const struct job_filter filter = {.finished_before_ms = bed.now_ms};
-    bulk_init(&bulk, MOVE_REMOVE, &filter, bed.now_ms);
-    step(&bed, &bulk, 500);
+    make_dead(bed, "t");
+    bed_pass(bed, 1000);
+    make_dead(bed, "t");
+    const struct job_filter filter = {.finished_before_ms = bed->now_ms};
+    bulk_init(&bulk, MOVE_REMOVE, &filter, bed->now_ms);
+    step(bed, &bulk, 500);
     assert_int_equal(bulk.changed, 1);
-    assert_int_equal(bed_count(&bed, REDRIVE_STATE_DEAD_LETTER), 1);
-    bed_release(&bed);
+    assert_int_equal(bed_count(bed, REDRIVE_STATE_DEAD_LETTER), 1);
 }
 
-static void key_that_a_live_job_holds_is_refused_and_counted(void **state)
+BED_TEST(key_that_a_live_job_holds_is_refused_and_counted, NULL)
 {
-    (void)state;
     const struct job_spec spec = {.task = STR("t"), .unique_key = STR("k")};
     const struct job_filter filter = {0};
-    struct bed bed;
     struct bulk bulk;
-    bed_init(&bed, NULL);
-    int64_t held = bed_submit_spec(&bed, &spec);
-    assert_int_equal(bed_change(&bed, MOVE_END, held), 0);
-    bed_submit_spec(&bed, &spec);
-    make_dead(&bed, "t");
-    bulk_init(&bulk, MOVE_REDRIVE, &filter, bed.now_ms);
-    check_count(&bed, &bulk, 1, 1);
-    step(&bed, &bulk, 500);
+    int64_t held = bed_submit_spec(bed, &spec);
+    assert_int_equal(bed_change(bed, MOVE_END, held), 0);
+    bed_submit_spec(bed, &spec);
+    make_dead(bed, "t");
+    bulk_init(&bulk, MOVE_REDRIVE, &filter, bed->now_ms);
+    check_count(bed, &bulk, 1, 1);
+    step(bed, &bulk, 500);
     assert_true(bulk.finished);
     assert_int_equal(bulk.changed, 1);
     assert_int_equal(bulk.refused, 1);
-    assert_int_equal(bed_state(&bed, held), REDRIVE_STATE_DEAD_LETTER);
-    bed_release(&bed);
+    assert_int_equal(bed_state(bed, held), REDRIVE_STATE_DEAD_LETTER);
 }
 
-static void live_and_completed_jobs_are_never_redriven(void **state)
+BED_TEST(live_and_completed_jobs_are_never_redriven, NULL)
 {
-    (void)state;
     const struct job_filter all = {.states = (1u << REDRIVE_STATE_COUNT) - 1};
     const struct job_filter live = {.states = 1u << REDRIVE_STATE_QUEUED};
-    struct bed bed;
     struct bulk bulk;
-    bed_init(&bed, NULL);
-    bed_submit(&bed, "t", NULL);
-    assert_int_equal(bed_succeed(&bed, bed_claim_one(&bed)), 0);
-    bed_submit(&bed, "t", NULL);
-    bulk_init(&bulk, MOVE_REDRIVE, &all, bed.now_ms);
-    check_count(&bed, &bulk, 0, 0);
-    step(&bed, &bulk, 500);
+    bed_submit(bed, "t", NULL);
+    assert_int_equal(bed_succeed(bed, bed_claim_one(bed)), 0);
+    bed_submit(bed, "t", NULL);
+    bulk_init(&bulk, MOVE_REDRIVE, &all, bed->now_ms);
+    check_count(bed, &bulk, 0, 0);
+    step(bed, &bulk, 500);
     assert_int_equal(bulk.changed + bulk.refused, 0);
-    bulk_init(&bulk, MOVE_REMOVE, &live, bed.now_ms);
+    bulk_init(&bulk, MOVE_REMOVE, &live, bed->now_ms);
     assert_true(bulk.finished);
-    check_count(&bed, &bulk, 0, 0);
-    bed_release(&bed);
+    check_count(bed, &bulk, 0, 0);
 }
 
-static void bulk_stays_within_its_tenant(void **state)
+BED_TEST(bulk_stays_within_its_tenant, NULL)
 {
-    (void)state;
     const struct job_filter filter = {.tenant = STR("a")};
-    struct bed bed;
     struct bulk bulk;
-    bed_init(&bed, NULL);
     for (int i = 0; i < 2; i++) {
         const struct job_spec spec = {.task = STR("t"), .tenant = i ? STR("a") : STR("b")};
-        assert_int_equal(bed_change(&bed, MOVE_END, bed_submit_spec(&bed, &spec)), 0);
+        assert_int_equal(bed_change(bed, MOVE_END, bed_submit_spec(bed, &spec)), 0);
     }
-    bulk_init(&bulk, MOVE_REMOVE, &filter, bed.now_ms);
-    step(&bed, &bulk, 500);
+    bulk_init(&bulk, MOVE_REMOVE, &filter, bed->now_ms);
+    step(bed, &bulk, 500);
     assert_int_equal(bulk.changed, 1);
-    assert_int_equal(bed_count(&bed, REDRIVE_STATE_DEAD_LETTER), 1);
-    bed_release(&bed);
+    assert_int_equal(bed_count(bed, REDRIVE_STATE_DEAD_LETTER), 1);
 }
 
 /* ---- At a rate ------------------------------------------------------------------------------- */
 
-static void pace_never_passes_its_rate(void **state)
+TEST(pace_never_passes_its_rate)
 {
-    (void)state;
     static const struct rate RATES[] = {{1, 1}, {3, 1}, {10, 1}, {777, 1}, {100000, 1}, {90, 60}};
     for (size_t i = 0; i < sizeof RATES / sizeof RATES[0]; i++) {
         struct bulk_pace pace;
@@ -226,9 +193,8 @@ static void pace_never_passes_its_rate(void **state)
     }
 }
 
-static void time_lost_is_not_made_up_for(void **state)
+TEST(time_lost_is_not_made_up_for)
 {
-    (void)state;
     const struct rate rate = {.count = 100, .period_s = 1};
     struct bulk_pace pace;
     int64_t wait_ms;
@@ -241,9 +207,8 @@ static void time_lost_is_not_made_up_for(void **state)
     assert_int_equal(wait_ms, 99);
 }
 
-static void without_a_rate_all_go_at_once(void **state)
+TEST(without_a_rate_all_go_at_once)
 {
-    (void)state;
     const struct rate none = {0};
     struct bulk_pace pace;
     int64_t wait_ms;
@@ -252,22 +217,4 @@ static void without_a_rate_all_go_at_once(void **state)
         assert_int_equal(bulk_pace_due(&pace, 0, &wait_ms), BULK_CHUNK_MAX);
         bulk_pace_took(&pace, BULK_CHUNK_MAX, 0);
     }
-}
-
-CHECK_FILE(bulk)
-{
-    const struct CMUnitTest tests[] = {
-        T(counting_ends_at_a_number),
-        T(bulk_redrives_what_matches_in_chunks),
-        T(job_that_dies_again_is_not_redriven_twice),
-        T(what_dies_after_the_start_is_left_alone),
-        T(bound_of_the_filter_is_kept),
-        T(key_that_a_live_job_holds_is_refused_and_counted),
-        T(live_and_completed_jobs_are_never_redriven),
-        T(bulk_stays_within_its_tenant),
-        T(pace_never_passes_its_rate),
-        T(time_lost_is_not_made_up_for),
-        T(without_a_rate_all_go_at_once),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -55,80 +55,63 @@ static int64_t submit(struct bed *bed, const char *id)
     return bed_submit_spec(bed, &spec);
 }
 
-static void a_running_job_gives_its_place_back(void **state)
+BED_TEST(a_running_job_gives_its_place_back, "tasks: {t: {limits: {concurrency: 1}}}\n")
 {
-    (void)state;
-    struct bed bed;
-    bed_init(&bed, "tasks: {t: {limits: {concurrency: 1}}}\n");
-    const int64_t seq = submit(&bed, "a"), other = submit(&bed, "b");
-    const struct job job = *bed_claim_one(&bed);
+    const int64_t seq = submit(bed, "a"), other = submit(bed, "b");
+    const struct job job = *bed_claim_one(bed);
     assert_int_equal(job.status.seq, seq);
-    assert_int_equal(bed_claim(&bed, 1), 0);
-    ask(&bed, "a", seq);
-    assert_int_equal(bed_state(&bed, seq), REDRIVE_STATE_RUNNING);
-    bed_pass(&bed, 1000);
-    assert_int_equal(bed_state(&bed, seq), REDRIVE_STATE_CANCELLED);
-    assert_int_equal(rows_left(&bed), 0);
-    assert_int_equal(bed.told[ENGINE_EVENT_CANCELLED], 1);
-    assert_int_equal(bed_counter(&bed, "jobs_cancelled", ""), 1);
-    assert_int_equal(bed_claim_one(&bed)->status.seq, other);
-    assert_int_equal(bed_settle(&bed, &job, &(struct outcome){.ending = ENDING_RAN}),
+    assert_int_equal(bed_claim(bed, 1), 0);
+    ask(bed, "a", seq);
+    assert_int_equal(bed_state(bed, seq), REDRIVE_STATE_RUNNING);
+    bed_pass(bed, 1000);
+    assert_int_equal(bed_state(bed, seq), REDRIVE_STATE_CANCELLED);
+    assert_int_equal(rows_left(bed), 0);
+    assert_int_equal(bed->told[ENGINE_EVENT_CANCELLED], 1);
+    assert_int_equal(bed_counter(bed, "jobs_cancelled", ""), 1);
+    assert_int_equal(bed_claim_one(bed)->status.seq, other);
+    assert_int_equal(bed_settle(bed, &job, &(struct outcome){.ending = ENDING_RAN}),
                      REDRIVE_E_STATE);
-    bed_release(&bed);
 }
 
-static void a_job_that_goes_back_to_the_queue_is_cancelled_there(void **state)
+BED_TEST(a_job_that_goes_back_to_the_queue_is_cancelled_there, NULL)
 {
-    (void)state;
-    struct bed bed;
-    bed_init(&bed, NULL);
-    const int64_t seq = submit(&bed, "a");
-    const struct job *job = bed_claim_one(&bed);
-    ask(&bed, "a", seq);
-    assert_int_equal(bed_fail(&bed, job, "network"), 0);
-    assert_int_equal(bed_state(&bed, seq), REDRIVE_STATE_RETRYING);
-    bed_pass(&bed, 100);
-    assert_int_equal(bed_state(&bed, seq), REDRIVE_STATE_CANCELLED);
-    assert_int_equal(rows_left(&bed), 0);
-    bed_release(&bed);
+    const int64_t seq = submit(bed, "a");
+    const struct job *job = bed_claim_one(bed);
+    ask(bed, "a", seq);
+    assert_int_equal(bed_fail(bed, job, "network"), 0);
+    assert_int_equal(bed_state(bed, seq), REDRIVE_STATE_RETRYING);
+    bed_pass(bed, 100);
+    assert_int_equal(bed_state(bed, seq), REDRIVE_STATE_CANCELLED);
+    assert_int_equal(rows_left(bed), 0);
 }
 
-static void a_job_that_ends_before_stays_as_it_ended(void **state)
+BED_TEST(a_job_that_ends_before_stays_as_it_ended, NULL)
 {
-    (void)state;
-    struct bed bed;
-    bed_init(&bed, NULL);
-    const int64_t seq = submit(&bed, "a");
-    const struct job *job = bed_claim_one(&bed);
-    ask(&bed, "a", seq);
-    assert_int_equal(bed_succeed(&bed, job), 0);
-    bed_pass(&bed, 100);
-    assert_int_equal(bed_state(&bed, seq), REDRIVE_STATE_COMPLETED);
-    assert_int_equal(rows_left(&bed), 0);
-    assert_int_equal(bed.told[ENGINE_EVENT_CANCELLED], 0);
-    bed_release(&bed);
+    const int64_t seq = submit(bed, "a");
+    const struct job *job = bed_claim_one(bed);
+    ask(bed, "a", seq);
+    assert_int_equal(bed_succeed(bed, job), 0);
+    bed_pass(bed, 100);
+    assert_int_equal(bed_state(bed, seq), REDRIVE_STATE_COMPLETED);
+    assert_int_equal(rows_left(bed), 0);
+    assert_int_equal(bed->told[ENGINE_EVENT_CANCELLED], 0);
 }
 
-static void a_later_life_of_the_job_is_not_meant(void **state)
+BED_TEST(a_later_life_of_the_job_is_not_meant, NULL)
 {
-    (void)state;
-    struct bed bed;
-    bed_init(&bed, NULL);
-    const int64_t seq = submit(&bed, "a");
-    const struct job *job = bed_claim_one(&bed);
-    ask(&bed, "a", seq);
-    assert_int_equal(bed_fail(&bed, job, "PERMANENT_FAIL"), 0);
-    assert_int_equal(bed_change(&bed, MOVE_REDRIVE, seq), 0);
-    bed_pass(&bed, 100);
-    assert_int_equal(bed_state(&bed, seq), REDRIVE_STATE_QUEUED);
-    assert_int_equal(rows_left(&bed), 0);
-    bed_release(&bed);
+    const int64_t seq = submit(bed, "a");
+    const struct job *job = bed_claim_one(bed);
+    ask(bed, "a", seq);
+    assert_int_equal(bed_fail(bed, job, "PERMANENT_FAIL"), 0);
+    assert_int_equal(bed_change(bed, MOVE_REDRIVE, seq), 0);
+    bed_pass(bed, 100);
+    assert_int_equal(bed_state(bed, seq), REDRIVE_STATE_QUEUED);
+    assert_int_equal(rows_left(bed), 0);
 }
 
 /* A cancel of the new life takes the place of one that nobody has carried out. */
-static void a_cancel_of_this_life_is_not_lost_behind_an_older_one(void **state)
+TEST(a_cancel_of_this_life_is_not_lost_behind_an_older_one)
 {
-    (void)state;
     struct bed bed;
     if (strcmp(stores_name(), "postgres") != 0)
         skip(); /* there are such rows only where SQL asks for them */
@@ -148,79 +131,53 @@ static void a_cancel_of_this_life_is_not_lost_behind_an_older_one(void **state)
     bed_release(&bed);
 }
 
-static void what_names_no_job_goes(void **state)
+BED_TEST(what_names_no_job_goes, NULL)
 {
-    (void)state;
-    struct bed bed;
-    bed_init(&bed, NULL);
-    const int64_t seq = submit(&bed, "a");
-    (void)bed_claim_one(&bed);
-    put_row(&bed, "nobody", "{\"created_ms\":1,\"epoch\":0}");
-    put_row(&bed, "a", "{\"created_ms\":");
-    bed_pass(&bed, 100);
-    assert_int_equal(rows_left(&bed), 0);
-    assert_int_equal(bed_state(&bed, seq), REDRIVE_STATE_RUNNING);
-    put_row(&bed, "a", "{\"epoch\":0}");
-    bed_pass(&bed, 100);
-    assert_int_equal(rows_left(&bed), 0);
-    assert_int_equal(bed_state(&bed, seq), REDRIVE_STATE_RUNNING);
-    bed_release(&bed);
+    const int64_t seq = submit(bed, "a");
+    (void)bed_claim_one(bed);
+    put_row(bed, "nobody", "{\"created_ms\":1,\"epoch\":0}");
+    put_row(bed, "a", "{\"created_ms\":");
+    bed_pass(bed, 100);
+    assert_int_equal(rows_left(bed), 0);
+    assert_int_equal(bed_state(bed, seq), REDRIVE_STATE_RUNNING);
+    put_row(bed, "a", "{\"epoch\":0}");
+    bed_pass(bed, 100);
+    assert_int_equal(rows_left(bed), 0);
+    assert_int_equal(bed_state(bed, seq), REDRIVE_STATE_RUNNING);
 }
 
-static void many_are_carried_out_in_several_transactions(void **state)
+BED_TEST(many_are_carried_out_in_several_transactions, NULL)
 {
-    (void)state;
-    struct bed bed;
     char id[16], value[64];
-    bed_init(&bed, NULL);
     for (int i = 0; i < MANY; i++) {
         (void)snprintf(id, sizeof id, "j%d", i);
-        (void)submit(&bed, id);
+        (void)submit(bed, id);
     }
-    assert_int_equal(bed_claim(&bed, MANY), MANY);
-    (void)snprintf(value, sizeof value, "{\"created_ms\":%lld,\"epoch\":0}", (long long)bed.now_ms);
+    assert_int_equal(bed_claim(bed, MANY), MANY);
+    (void)snprintf(value, sizeof value, "{\"created_ms\":%lld,\"epoch\":0}",
+                   (long long)bed->now_ms);
     for (int i = 0; i < MANY; i++) {
         (void)snprintf(id, sizeof id, "j%d", i);
-        put_row(&bed, id, value);
+        put_row(bed, id, value);
     }
-    bed_pass(&bed, 100);
-    assert_int_equal(bed_count(&bed, REDRIVE_STATE_CANCELLED), MANY);
-    assert_int_equal(rows_left(&bed), 0);
-    bed_release(&bed);
+    bed_pass(bed, 100);
+    assert_int_equal(bed_count(bed, REDRIVE_STATE_CANCELLED), MANY);
+    assert_int_equal(rows_left(bed), 0);
 }
 
-static void of_two_engines_one_carries_it_out(void **state)
+BED_TEST(of_two_engines_one_carries_it_out, "tasks: {t: {limits: {concurrency: 2}}}\n")
 {
-    (void)state;
-    struct bed bed;
     int64_t next_ms;
-    bed_init(&bed, "tasks: {t: {limits: {concurrency: 2}}}\n");
-    struct engine *second = bed_second_engine(&bed);
-    const int64_t seq = submit(&bed, "a");
-    (void)submit(&bed, "b");
-    (void)submit(&bed, "c");
-    assert_int_equal(bed_claim(&bed, 3), 2);
-    ask(&bed, "a", seq);
-    bed.now_ms += 100;
+    struct engine *second = bed_second_engine(bed);
+    const int64_t seq = submit(bed, "a");
+    (void)submit(bed, "b");
+    (void)submit(bed, "c");
+    assert_int_equal(bed_claim(bed, 3), 2);
+    ask(bed, "a", seq);
+    bed->now_ms += 100;
     assert_int_equal(engine_tick(second, &next_ms, NULL), 0);
-    bed_tick(&bed);
-    assert_int_equal(bed_counter(&bed, "jobs_cancelled", ""), 1);
-    assert_int_equal(bed_claim(&bed, 2), 1);
+    bed_tick(bed);
+    assert_int_equal(bed_counter(bed, "jobs_cancelled", ""), 1);
+    assert_int_equal(bed_claim(bed, 2), 1);
     engine_close(second);
-    bed_release(&bed);
-}
-
-CHECK_FILE(cancels)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_running_job_gives_its_place_back),
-        cmocka_unit_test(a_job_that_goes_back_to_the_queue_is_cancelled_there),
-        cmocka_unit_test(a_job_that_ends_before_stays_as_it_ended),
-        cmocka_unit_test(a_later_life_of_the_job_is_not_meant),
-        cmocka_unit_test(a_cancel_of_this_life_is_not_lost_behind_an_older_one),
-        cmocka_unit_test(what_names_no_job_goes),
-        cmocka_unit_test(many_are_carried_out_in_several_transactions),
-        cmocka_unit_test(of_two_engines_one_carries_it_out),
-    };
-    return cmocka_run_group_tests_name("engine cancels", tests, NULL, NULL);
 }

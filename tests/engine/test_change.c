@@ -1,23 +1,20 @@
 /* What people do to jobs. */
 #include "engine/bed.h"
 
-static void job_is_cancelled_in_every_live_state(void **state)
+BED_TEST(job_is_cancelled_in_every_live_state, NULL)
 {
-    (void)state;
-    struct bed bed;
     struct breaker_op trip;
-    bed_init(&bed, NULL);
-    const struct job_spec later = {.task = STR("t"), .process_after_ms = bed.now_ms + 1000};
-    int64_t running = bed_submit(&bed, "t", NULL);
-    struct job job = *bed_claim_one(&bed);
-    int64_t retrying = bed_submit(&bed, "u", NULL);
-    assert_int_equal(bed_fail(&bed, bed_claim_one(&bed), "network"), 0);
-    int64_t parked = bed_submit(&bed, "p", NULL);
+    const struct job_spec later = {.task = STR("t"), .process_after_ms = bed->now_ms + 1000};
+    int64_t running = bed_submit(bed, "t", NULL);
+    struct job job = *bed_claim_one(bed);
+    int64_t retrying = bed_submit(bed, "u", NULL);
+    assert_int_equal(bed_fail(bed, bed_claim_one(bed), "network"), 0);
+    int64_t parked = bed_submit(bed, "p", NULL);
     breaker_op_init(&trip, (struct str){0}, STR("p"), BREAKER_TRIP);
-    assert_int_equal(engine_apply_one(bed.engine, &trip.op, NULL), 0);
-    assert_int_equal(bed_claim(&bed, 1), 0);
-    int64_t queued = bed_submit(&bed, "t", NULL);
-    int64_t scheduled = bed_submit_spec(&bed, &later);
+    assert_int_equal(engine_apply_one(bed->engine, &trip.op, NULL), 0);
+    assert_int_equal(bed_claim(bed, 1), 0);
+    int64_t queued = bed_submit(bed, "t", NULL);
+    int64_t scheduled = bed_submit_spec(bed, &later);
     const struct {
         int64_t seq;
         enum redrive_state before;
@@ -27,131 +24,96 @@ static void job_is_cancelled_in_every_live_state(void **state)
         {scheduled, REDRIVE_STATE_SCHEDULED},
     };
     for (size_t i = 0; i < sizeof jobs / sizeof jobs[0]; i++) {
-        assert_int_equal(bed_state(&bed, jobs[i].seq), jobs[i].before);
-        assert_int_equal(bed_change(&bed, MOVE_CANCEL, jobs[i].seq), 0);
-        assert_int_equal(bed_state(&bed, jobs[i].seq), REDRIVE_STATE_CANCELLED);
-        assert_int_equal(bed_change(&bed, MOVE_CANCEL, jobs[i].seq), REDRIVE_E_STATE);
+        assert_int_equal(bed_state(bed, jobs[i].seq), jobs[i].before);
+        assert_int_equal(bed_change(bed, MOVE_CANCEL, jobs[i].seq), 0);
+        assert_int_equal(bed_state(bed, jobs[i].seq), REDRIVE_STATE_CANCELLED);
+        assert_int_equal(bed_change(bed, MOVE_CANCEL, jobs[i].seq), REDRIVE_E_STATE);
     }
-    assert_int_equal(bed_succeed(&bed, &job), REDRIVE_E_STATE);
-    assert_int_equal(bed_counter(&bed, "jobs_cancelled", ""), 5);
-    bed_release(&bed);
+    assert_int_equal(bed_succeed(bed, &job), REDRIVE_E_STATE);
+    assert_int_equal(bed_counter(bed, "jobs_cancelled", ""), 5);
 }
 
-static void run_now_breaks_the_time_lock(void **state)
+BED_TEST(run_now_breaks_the_time_lock, NULL)
 {
-    (void)state;
-    struct bed bed;
-    bed_init(&bed, NULL);
-    const struct job_spec later = {.task = STR("t"), .process_after_ms = bed.now_ms + 99999};
-    int64_t seq = bed_submit_spec(&bed, &later);
-    assert_int_equal(bed_change(&bed, MOVE_RUN_NOW, seq), 0);
-    assert_int_equal(bed_claim(&bed, 1), 1);
-    assert_int_equal(bed_change(&bed, MOVE_RUN_NOW, seq), REDRIVE_E_STATE);
-    bed_release(&bed);
+    const struct job_spec later = {.task = STR("t"), .process_after_ms = bed->now_ms + 99999};
+    int64_t seq = bed_submit_spec(bed, &later);
+    assert_int_equal(bed_change(bed, MOVE_RUN_NOW, seq), 0);
+    assert_int_equal(bed_claim(bed, 1), 1);
+    assert_int_equal(bed_change(bed, MOVE_RUN_NOW, seq), REDRIVE_E_STATE);
 }
 
-static void dead_letter_is_edited_and_redriven(void **state)
+BED_TEST(dead_letter_is_edited_and_redriven, NULL)
 {
-    (void)state;
-    struct bed bed;
     struct change_op op;
-    bed_init(&bed, NULL);
-    int64_t seq = bed_submit(&bed, "t", "{\"a\":1}");
-    assert_int_equal(bed_change(&bed, MOVE_END, seq), 0);
-    assert_int_equal(bed_job(&bed, seq).status.reason, REDRIVE_REASON_MANUAL);
+    int64_t seq = bed_submit(bed, "t", "{\"a\":1}");
+    assert_int_equal(bed_change(bed, MOVE_END, seq), 0);
+    assert_int_equal(bed_job(bed, seq).status.reason, REDRIVE_REASON_MANUAL);
     struct change_item item = {.seq = seq, .payload = STR("{\"a\":")};
     change_op_init(&op, MOVE_EDIT, &item, 1);
-    assert_int_equal(engine_apply_one(bed.engine, &op.op, NULL), 0);
+    assert_int_equal(engine_apply_one(bed->engine, &op.op, NULL), 0);
     assert_int_equal(item.ret.code, REDRIVE_E_PARSE);
     item.payload = STR("{\"a\":2}");
-    assert_int_equal(engine_apply_one(bed.engine, &op.op, NULL), 0);
+    assert_int_equal(engine_apply_one(bed->engine, &op.op, NULL), 0);
     assert_int_equal(item.ret.code, 0);
-    assert_int_equal(bed_change(&bed, MOVE_REDRIVE, seq), 0);
-    check_str(bed_claim_one(&bed)->spec.payload, "{\"a\":2}");
-    bed_release(&bed);
+    assert_int_equal(bed_change(bed, MOVE_REDRIVE, seq), 0);
+    check_str(bed_claim_one(bed)->spec.payload, "{\"a\":2}");
 }
 
-static void redrive_waits_for_a_live_job_with_its_key(void **state)
+BED_TEST(redrive_waits_for_a_live_job_with_its_key, NULL)
 {
-    (void)state;
-    struct bed bed;
-    bed_init(&bed, NULL);
     const struct job_spec spec = {.task = STR("t"), .unique_key = STR("k")};
-    int64_t first = bed_submit_spec(&bed, &spec);
-    assert_int_equal(bed_change(&bed, MOVE_END, first), 0);
-    int64_t second = bed_submit_spec(&bed, &spec);
-    assert_int_equal(bed_change(&bed, MOVE_REDRIVE, first), REDRIVE_E_EXISTS);
-    assert_int_equal(bed_change(&bed, MOVE_CANCEL, second), 0);
-    assert_int_equal(bed_change(&bed, MOVE_REDRIVE, first), 0);
-    bed_release(&bed);
+    int64_t first = bed_submit_spec(bed, &spec);
+    assert_int_equal(bed_change(bed, MOVE_END, first), 0);
+    int64_t second = bed_submit_spec(bed, &spec);
+    assert_int_equal(bed_change(bed, MOVE_REDRIVE, first), REDRIVE_E_EXISTS);
+    assert_int_equal(bed_change(bed, MOVE_CANCEL, second), 0);
+    assert_int_equal(bed_change(bed, MOVE_REDRIVE, first), 0);
 }
 
-static void job_of_another_tenant_is_not_found(void **state)
+BED_TEST(job_of_another_tenant_is_not_found, NULL)
 {
-    (void)state;
-    struct bed bed;
     struct change_op op;
-    bed_init(&bed, NULL);
     const struct job_spec spec = {.task = STR("t"), .tenant = STR("a"), .id = STR("x")};
-    int64_t seq = bed_submit_spec(&bed, &spec);
+    int64_t seq = bed_submit_spec(bed, &spec);
     struct change_item items[] = {
         {.tenant = STR("b"), .id = STR("x")},
         {.tenant = STR("b"), .seq = seq},
         {.tenant = STR("a"), .id = STR("x")},
     };
     change_op_init(&op, MOVE_CANCEL, items, 3);
-    assert_int_equal(engine_apply_one(bed.engine, &op.op, NULL), 0);
+    assert_int_equal(engine_apply_one(bed->engine, &op.op, NULL), 0);
     assert_int_equal(items[0].ret.code, REDRIVE_E_NOT_FOUND);
     assert_int_equal(items[1].ret.code, REDRIVE_E_NOT_FOUND);
     assert_int_equal(items[2].ret.code, 0);
-    bed_release(&bed);
 }
 
-static void retention_sweeps_each_kind_after_its_time(void **state)
+BED_TEST(retention_sweeps_each_kind_after_its_time,
+         "tasks: {brief: {retry: {dlq_retention_days: 2}}}\n")
 {
-    (void)state;
     const int64_t day_ms = INT64_C(86400000);
-    struct bed bed;
-    bed_init(&bed, "tasks: {brief: {retry: {dlq_retention_days: 2}}}\n");
-    bed_submit(&bed, "t", NULL);
-    assert_int_equal(bed_succeed(&bed, bed_claim_one(&bed)), 0);
-    assert_int_equal(bed_change(&bed, MOVE_END, bed_submit(&bed, "brief", NULL)), 0);
-    assert_int_equal(bed_change(&bed, MOVE_END, bed_submit(&bed, "t", NULL)), 0);
-    bed_pass(&bed, day_ms - 1000);
-    assert_int_equal(bed_count(&bed, REDRIVE_STATE_COMPLETED), 1);
-    bed_pass(&bed, 100000);
-    assert_int_equal(bed_count(&bed, REDRIVE_STATE_COMPLETED), 0);
-    assert_int_equal(bed_count(&bed, REDRIVE_STATE_DEAD_LETTER), 2);
-    bed_pass(&bed, day_ms);
-    assert_int_equal(bed_count(&bed, REDRIVE_STATE_DEAD_LETTER), 1);
-    bed_pass(&bed, 28 * day_ms - 200000);
-    assert_int_equal(bed_count(&bed, REDRIVE_STATE_DEAD_LETTER), 1);
-    bed_pass(&bed, 200000);
-    assert_int_equal(bed_count(&bed, REDRIVE_STATE_DEAD_LETTER), 0);
-    bed_release(&bed);
+    bed_submit(bed, "t", NULL);
+    assert_int_equal(bed_succeed(bed, bed_claim_one(bed)), 0);
+    assert_int_equal(bed_change(bed, MOVE_END, bed_submit(bed, "brief", NULL)), 0);
+    assert_int_equal(bed_change(bed, MOVE_END, bed_submit(bed, "t", NULL)), 0);
+    bed_pass(bed, day_ms - 1000);
+    assert_int_equal(bed_count(bed, REDRIVE_STATE_COMPLETED), 1);
+    bed_pass(bed, 100000);
+    assert_int_equal(bed_count(bed, REDRIVE_STATE_COMPLETED), 0);
+    assert_int_equal(bed_count(bed, REDRIVE_STATE_DEAD_LETTER), 2);
+    bed_pass(bed, day_ms);
+    assert_int_equal(bed_count(bed, REDRIVE_STATE_DEAD_LETTER), 1);
+    bed_pass(bed, 28 * day_ms - 200000);
+    assert_int_equal(bed_count(bed, REDRIVE_STATE_DEAD_LETTER), 1);
+    bed_pass(bed, 200000);
+    assert_int_equal(bed_count(bed, REDRIVE_STATE_DEAD_LETTER), 0);
 }
 
-static void redrive_after_the_deadline_is_refused(void **state)
+BED_TEST(redrive_after_the_deadline_is_refused, NULL)
 {
-    (void)state;
-    struct bed bed;
-    bed_init(&bed, NULL);
-    const struct job_spec spec = {.task = STR("call"), .deadline_ms = bed.now_ms + 1000};
-    int64_t seq = bed_submit_spec(&bed, &spec);
-    bed_pass(&bed, 2000);
-    assert_int_equal(bed_state(&bed, seq), REDRIVE_STATE_DEAD_LETTER);
-    assert_int_equal(bed_change(&bed, MOVE_REDRIVE, seq), REDRIVE_E_DEADLINE);
-    assert_int_equal(bed_state(&bed, seq), REDRIVE_STATE_DEAD_LETTER);
-    bed_release(&bed);
-}
-
-CHECK_FILE(change)
-{
-    const struct CMUnitTest tests[] = {
-        T(job_is_cancelled_in_every_live_state),      T(run_now_breaks_the_time_lock),
-        T(dead_letter_is_edited_and_redriven),        T(redrive_waits_for_a_live_job_with_its_key),
-        T(redrive_after_the_deadline_is_refused),     T(job_of_another_tenant_is_not_found),
-        T(retention_sweeps_each_kind_after_its_time),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    const struct job_spec spec = {.task = STR("call"), .deadline_ms = bed->now_ms + 1000};
+    int64_t seq = bed_submit_spec(bed, &spec);
+    bed_pass(bed, 2000);
+    assert_int_equal(bed_state(bed, seq), REDRIVE_STATE_DEAD_LETTER);
+    assert_int_equal(bed_change(bed, MOVE_REDRIVE, seq), REDRIVE_E_DEADLINE);
+    assert_int_equal(bed_state(bed, seq), REDRIVE_STATE_DEAD_LETTER);
 }

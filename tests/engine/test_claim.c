@@ -30,22 +30,18 @@ static void check_claimed(const struct bed *bed, const int64_t *seqs, size_t n)
                   sizeof(const int64_t[]){__VA_ARGS__} / sizeof(int64_t))
 
 /* Invariant 11, as a worker with one slot sees it. */
-static void one_slot_takes_the_highest_priority_of_all_tasks(void **state)
+BED_TEST(one_slot_takes_the_highest_priority_of_all_tasks, NULL)
 {
-    (void)state;
-    struct bed bed;
-    bed_init(&bed, NULL);
     int64_t jobs[6];
     for (int i = 0; i < 3; i++)
-        jobs[3 + i] = put(&bed, "a", 0);
+        jobs[3 + i] = put(bed, "a", 0);
     for (int i = 0; i < 3; i++)
-        jobs[i] = put(&bed, "b", 10 - i);
+        jobs[i] = put(bed, "b", 10 - i);
     for (int i = 0; i < 6; i++) {
-        claim(&bed, &(struct claim_filter){.tasks = TASKS, .n_tasks = 2, .limit = 1});
-        CHECK_CLAIMED(&bed, jobs[i]);
-        assert_int_equal(bed_succeed(&bed, &bed.claim.jobs[0]), 0);
+        claim(bed, &(struct claim_filter){.tasks = TASKS, .n_tasks = 2, .limit = 1});
+        CHECK_CLAIMED(bed, jobs[i]);
+        assert_int_equal(bed_succeed(bed, &bed->claim.jobs[0]), 0);
     }
-    bed_release(&bed);
 }
 
 /* An operation during which the time passes: stands for a commit that takes long. */
@@ -72,97 +68,78 @@ static void claim_that_takes(struct bed *bed, int64_t ms)
     assert_int_equal(bed->claim.op.code, 0);
 }
 
-static void a_job_whose_lease_ends_before_the_answer_is_not_handed_out(void **state)
+BED_TEST(a_job_whose_lease_ends_before_the_answer_is_not_handed_out, NULL)
 {
-    (void)state;
-    struct bed bed;
-    bed_init(&bed, NULL);
-    put(&bed, "a", 0);
-    claim_that_takes(&bed, 1500);
-    assert_int_equal(bed.claim.n, 0);
-    bed_release(&bed);
+    put(bed, "a", 0);
+    claim_that_takes(bed, 1500);
+    assert_int_equal(bed->claim.n, 0);
 }
 
-static void a_job_whose_lease_still_holds_is_handed_out_late(void **state)
+BED_TEST(a_job_whose_lease_still_holds_is_handed_out_late, NULL)
 {
-    (void)state;
-    struct bed bed;
-    bed_init(&bed, NULL);
-    const int64_t seq = put(&bed, "a", 0);
-    claim_that_takes(&bed, 500);
-    CHECK_CLAIMED(&bed, seq);
-    bed_release(&bed);
+    const int64_t seq = put(bed, "a", 0);
+    claim_that_takes(bed, 500);
+    CHECK_CLAIMED(bed, seq);
 }
 
-static void queues_are_drained_in_their_order(void **state)
+BED_TEST(queues_are_drained_in_their_order, NULL)
 {
-    (void)state;
-    struct bed bed;
     const struct str queues[] = {STR("urgent"), STR("bulk")};
     const struct claim_filter filter = {
         .queues = queues, .n_queues = 2, .tasks = TASKS, .n_tasks = 2, .limit = 1};
     int64_t urgent[3], bulk[3];
-    bed_init(&bed, NULL);
     for (int i = 0; i < 3; i++) {
         bulk[i] = bed_submit_spec(
-            &bed, &(struct job_spec){.task = STR("a"), .queue = queues[1], .priority = 100});
-        urgent[i] = bed_submit_spec(&bed, &(struct job_spec){.task = STR("b"), .queue = queues[0]});
+            bed, &(struct job_spec){.task = STR("a"), .queue = queues[1], .priority = 100});
+        urgent[i] = bed_submit_spec(bed, &(struct job_spec){.task = STR("b"), .queue = queues[0]});
     }
     for (int i = 0; i < 3; i++) {
-        claim(&bed, &filter);
-        CHECK_CLAIMED(&bed, urgent[i]);
+        claim(bed, &filter);
+        CHECK_CLAIMED(bed, urgent[i]);
     }
     for (int i = 0; i < 3; i++) {
-        claim(&bed, &filter);
-        CHECK_CLAIMED(&bed, bulk[i]);
+        claim(bed, &filter);
+        CHECK_CLAIMED(bed, bulk[i]);
     }
-    claim(&bed, &filter);
-    assert_int_equal(bed.claim.n, 0);
-    assert_false(bed.claim.more);
-    bed_release(&bed);
+    claim(bed, &filter);
+    assert_int_equal(bed->claim.n, 0);
+    assert_false(bed->claim.more);
 }
 
-static void a_full_task_leaves_the_slots_to_others(void **state)
+BED_TEST(a_full_task_leaves_the_slots_to_others, NULL)
 {
-    (void)state;
-    struct bed bed;
     const size_t limits[] = {1, 3};
-    bed_init(&bed, NULL);
-    int64_t a = put(&bed, "a", 50);
+    int64_t a = put(bed, "a", 50);
     for (int i = 0; i < 99; i++)
-        put(&bed, "a", 40);
-    int64_t b = put(&bed, "b", 0);
+        put(bed, "a", 40);
+    int64_t b = put(bed, "b", 0);
     const struct claim_filter filter = {
         .tasks = TASKS, .n_tasks = 2, .task_limits = limits, .limit = 4};
-    claim(&bed, &filter);
-    CHECK_CLAIMED(&bed, a, b);
-    bed_release(&bed);
+    claim(bed, &filter);
+    CHECK_CLAIMED(bed, a, b);
 }
 
 /* Jobs that are parked on the way use no slot of their task, and many of them are no obstacle. */
-static void parked_jobs_do_not_use_up_the_slots_of_their_task(void **state)
+BED_TEST(parked_jobs_do_not_use_up_the_slots_of_their_task,
+         "tasks:\n"
+         "  a: {limits: {concurrency: 1, per: key, key: \"{payload.host}\"}}\n"
+         "  b: {}\n")
 {
-    (void)state;
-    struct bed bed;
     const size_t limits[] = {1, 3};
-    bed_init(&bed, "tasks:\n"
-                   "  a: {limits: {concurrency: 1, per: key, key: \"{payload.host}\"}}\n"
-                   "  b: {}\n");
-    bed_submit(&bed, "a", "{\"host\":\"x\"}");
-    bed_claim_one(&bed);
+    bed_submit(bed, "a", "{\"host\":\"x\"}");
+    bed_claim_one(bed);
     for (int i = 0; i < 150; i++)
-        bed_submit(&bed, "a", "{\"host\":\"x\"}");
-    int64_t a = bed_submit(&bed, "a", "{\"host\":\"y\"}");
-    bed_submit(&bed, "a", "{\"host\":\"z\"}");
-    int64_t b = bed_submit(&bed, "b", "{}");
+        bed_submit(bed, "a", "{\"host\":\"x\"}");
+    int64_t a = bed_submit(bed, "a", "{\"host\":\"y\"}");
+    bed_submit(bed, "a", "{\"host\":\"z\"}");
+    int64_t b = bed_submit(bed, "b", "{}");
     const struct claim_filter filter = {
         .tasks = TASKS, .n_tasks = 2, .task_limits = limits, .limit = 4};
-    claim(&bed, &filter);
-    assert_int_equal(bed.claim.n, 2);
-    assert_int_equal(bed_state(&bed, a), REDRIVE_STATE_RUNNING);
-    assert_int_equal(bed_state(&bed, b), REDRIVE_STATE_RUNNING);
-    assert_int_equal(bed_count(&bed, REDRIVE_STATE_PARKED), 150);
-    bed_release(&bed);
+    claim(bed, &filter);
+    assert_int_equal(bed->claim.n, 2);
+    assert_int_equal(bed_state(bed, a), REDRIVE_STATE_RUNNING);
+    assert_int_equal(bed_state(bed, b), REDRIVE_STATE_RUNNING);
+    assert_int_equal(bed_count(bed, REDRIVE_STATE_PARKED), 150);
 }
 
 /* ---- Bytes ----------------------------------------------------------------------------------- */
@@ -181,41 +158,23 @@ static void put_megabytes(struct bed *bed, size_t n)
 }
 
 /* Claims of one transaction each have their own bytes, and nothing that was found is left lying. */
-static void claims_get_as_many_jobs_as_fit(void **state)
+BED_TEST(claims_get_as_many_jobs_as_fit, NULL)
 {
-    (void)state;
-    struct bed bed;
     struct claim_op a, b;
     const struct claim_filter filter = {.limit = 100, .max_bytes = (3u << 20) + 4096};
-    bed_init(&bed, NULL);
-    put_megabytes(&bed, 8);
+    put_megabytes(bed, 8);
     claim_op_init(&a, &filter, STR("w"), 0);
     claim_op_init(&b, &filter, STR("w"), 0);
-    engine_apply(bed.engine, (struct op *[]){&a.op, &b.op}, 2);
+    engine_apply(bed->engine, (struct op *[]){&a.op, &b.op}, 2);
     assert_int_equal(a.op.code, 0);
     assert_int_equal(b.op.code, 0);
     assert_in_range(a.n, 3, 4);
     assert_in_range(b.n, 1, 4);
     assert_int_equal(a.n + b.n, 6);
     assert_true(a.more);
-    claim(&bed, &filter);
-    assert_int_equal(bed.claim.n, 2);
-    assert_false(bed.claim.more);
+    claim(bed, &filter);
+    assert_int_equal(bed->claim.n, 2);
+    assert_false(bed->claim.more);
     claim_op_release(&a);
     claim_op_release(&b);
-    bed_release(&bed);
-}
-
-CHECK_FILE(claim)
-{
-    const struct CMUnitTest tests[] = {
-        T(one_slot_takes_the_highest_priority_of_all_tasks),
-        T(a_job_whose_lease_ends_before_the_answer_is_not_handed_out),
-        T(a_job_whose_lease_still_holds_is_handed_out_late),
-        T(queues_are_drained_in_their_order),
-        T(a_full_task_leaves_the_slots_to_others),
-        T(parked_jobs_do_not_use_up_the_slots_of_their_task),
-        T(claims_get_as_many_jobs_as_fit),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -14,10 +14,9 @@ static struct claim_pace pace_of(uint32_t n_slots, int64_t turn_us, int64_t run_
     return pace;
 }
 
-static void nothing_is_claimed_ahead_before_something_is_known(void **state)
+TEST(nothing_is_claimed_ahead_before_something_is_known)
 {
     struct claim_pace pace;
-    (void)state;
     claim_pace_init(&pace, 20, claim_ahead_max(20));
     assert_int_equal(claim_pace_ahead(&pace), 0);
     claim_pace_turn(&pace, 1000);
@@ -26,7 +25,7 @@ static void nothing_is_claimed_ahead_before_something_is_known(void **state)
     assert_int_equal(claim_pace_ahead(&pace), 80);
 }
 
-static void as_many_as_the_slots_run_in_a_turn_up_to_a_bound(void **state)
+TEST(as_many_as_the_slots_run_in_a_turn_up_to_a_bound)
 {
     static const struct {
         uint32_t n_slots;
@@ -40,7 +39,6 @@ static void as_many_as_the_slots_run_in_a_turn_up_to_a_bound(void **state)
         {64, 3000, 1, 256},      {1024, 3000, 1, 256}, {1024, 3000, 3000, 256},
         {1024, 1000, 8000, 128},
     };
-    (void)state;
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         const struct claim_pace pace = pace_of(rows[i].n_slots, rows[i].turn_us, rows[i].run_us);
         if (claim_pace_ahead(&pace) != rows[i].ahead)
@@ -48,10 +46,9 @@ static void as_many_as_the_slots_run_in_a_turn_up_to_a_bound(void **state)
     }
 }
 
-static void one_slot_may_have_many(void **state)
+TEST(one_slot_may_have_many)
 {
     struct claim_pace pace;
-    (void)state;
     claim_pace_init(&pace, 1, CLAIM_AHEAD_MAX);
     for (int i = 0; i < 20; i++)
         claim_pace_turn(&pace, 3000);
@@ -64,11 +61,10 @@ static void one_slot_may_have_many(void **state)
     assert_int_equal(claim_pace_ahead(&pace), CLAIM_AHEAD_MAX);
 }
 
-static void a_long_run_counts_at_once_and_is_forgotten_bit_by_bit(void **state)
+TEST(a_long_run_counts_at_once_and_is_forgotten_bit_by_bit)
 {
     struct claim_pace pace = pace_of(20, 3000, 1);
     int n = 0;
-    (void)state;
     claim_pace_run(&pace, 1000000);
     assert_int_equal(claim_pace_ahead(&pace), 0);
     for (; claim_pace_ahead(&pace) < 80; n++) {
@@ -78,20 +74,18 @@ static void a_long_run_counts_at_once_and_is_forgotten_bit_by_bit(void **state)
     assert_in_range(n, 50, 200);
 }
 
-static void a_turn_that_took_long_counts_for_an_eighth(void **state)
+TEST(a_turn_that_took_long_counts_for_an_eighth)
 {
     struct claim_pace pace = pace_of(20, 1000, 1000);
-    (void)state;
     claim_pace_turn(&pace, 9000);
     assert_int_equal(pace.turn_us, 2000);
     claim_pace_turn(&pace, 0);
     assert_int_equal(pace.turn_us, 2000 - 1999 / 8);
 }
 
-static void some_tasks_are_not_claimed_ahead(void **state)
+TEST(some_tasks_are_not_claimed_ahead)
 {
     struct config_task task = {.retry.max_retries = 2};
-    (void)state;
     assert_true(claim_ahead_is_allowed(&task));
     task.limits.concurrency = 1;
     assert_false(claim_ahead_is_allowed(&task));
@@ -109,10 +103,9 @@ static void some_tasks_are_not_claimed_ahead(void **state)
 }
 
 /* 40 jobs keep 20 slots busy for two runs. */
-static void a_turn_is_due_when_the_claimed_jobs_last_for_half_of_it(void **state)
+TEST(a_turn_is_due_when_the_claimed_jobs_last_for_half_of_it)
 {
     struct claim_pace pace = pace_of(20, 3000, 100);
-    (void)state;
     assert_true(claim_pace_is_due(&pace, 0));
     assert_false(claim_pace_is_due(&pace, 1));
     assert_false(claim_pace_is_due(&pace, 40));
@@ -120,18 +113,4 @@ static void a_turn_is_due_when_the_claimed_jobs_last_for_half_of_it(void **state
     assert_false(claim_pace_is_due(&pace, 39));
     assert_true(claim_pace_is_due(&pace, 40));
     assert_true(claim_pace_is_due(&pace, 80));
-}
-
-CHECK_FILE(claim_pace)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(nothing_is_claimed_ahead_before_something_is_known),
-        cmocka_unit_test(as_many_as_the_slots_run_in_a_turn_up_to_a_bound),
-        cmocka_unit_test(one_slot_may_have_many),
-        cmocka_unit_test(a_long_run_counts_at_once_and_is_forgotten_bit_by_bit),
-        cmocka_unit_test(a_turn_that_took_long_counts_for_an_eighth),
-        cmocka_unit_test(some_tasks_are_not_claimed_ahead),
-        cmocka_unit_test(a_turn_is_due_when_the_claimed_jobs_last_for_half_of_it),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -102,12 +102,9 @@ static void *work(void *arg)
     return crew;
 }
 
-static void eight_threads_are_all_accounted_for(void **state)
+BED_TEST(eight_threads_are_all_accounted_for, NULL)
 {
-    (void)state;
-    struct bed bed;
-    bed_init(&bed, NULL);
-    struct crew crew = {.committer = start(bed.url, &bed)};
+    struct crew crew = {.committer = start(bed->url, bed)};
     pthread_t threads[N_THREADS];
     for (int i = 0; i < N_THREADS; i++)
         assert_int_equal(pthread_create(&threads[i], NULL, work, &crew), 0);
@@ -120,44 +117,35 @@ static void eight_threads_are_all_accounted_for(void **state)
     assert_int_equal(crew.submitted, N_THREADS * N_JOBS);
     assert_int_equal(crew.completed, N_THREADS * N_JOBS);
     assert_int_equal(crew.refused, 0);
-    assert_int_equal(bed_count(&bed, REDRIVE_STATE_COMPLETED), N_THREADS * N_JOBS);
-    assert_int_equal(bed_counter(&bed, "jobs_completed", ""), N_THREADS * N_JOBS);
-    bed_release(&bed);
+    assert_int_equal(bed_count(bed, REDRIVE_STATE_COMPLETED), N_THREADS * N_JOBS);
+    assert_int_equal(bed_counter(bed, "jobs_completed", ""), N_THREADS * N_JOBS);
 }
 
-static void job_is_due_without_anybody_asking(void **state)
+BED_TEST(job_is_due_without_anybody_asking, NULL)
 {
-    (void)state;
-    struct bed bed;
-    bed_init(&bed, NULL);
-    struct committer *committer = start(bed.url, &bed);
+    struct committer *committer = start(bed->url, bed);
     const struct job_spec spec = {.task = STR("t"), .delay_ms = 100};
     struct submit_op submit;
     assert_int_equal(submit_op_init(&submit, committer_engine(committer), &spec, 1, NULL), 0);
     assert_int_equal(committer_run(committer, &submit.op, NULL), 0);
     assert_int_equal(submit.answers[0].state, REDRIVE_STATE_SCHEDULED);
     int64_t until_ms = clock_monotonic_ms() + 10000;
-    while (bed_count(&bed, REDRIVE_STATE_QUEUED) == 0)
+    while (bed_count(bed, REDRIVE_STATE_QUEUED) == 0)
         assert_true(clock_monotonic_ms() < until_ms);
     submit_op_release(&submit);
     committer_stop(committer);
-    bed_release(&bed);
 }
 
-static void change_by_another_process_is_noticed(void **state)
+BED_TEST(change_by_another_process_is_noticed, NULL)
 {
-    (void)state;
-    struct bed bed;
-    bed_init(&bed, NULL);
-    struct committer *committer = start(bed.url, &bed);
-    bed.now_ms = clock_wall_ms();
-    const struct job_spec spec = {.task = STR("t"), .process_after_ms = bed.now_ms + 100};
-    bed_submit_spec(&bed, &spec); /* by an engine that nobody ticks */
+    struct committer *committer = start(bed->url, bed);
+    bed->now_ms = clock_wall_ms();
+    const struct job_spec spec = {.task = STR("t"), .process_after_ms = bed->now_ms + 100};
+    bed_submit_spec(bed, &spec); /* by an engine that nobody ticks */
     int64_t until_ms = clock_monotonic_ms() + 10000;
-    while (bed_count(&bed, REDRIVE_STATE_QUEUED) == 0)
+    while (bed_count(bed, REDRIVE_STATE_QUEUED) == 0)
         assert_true(clock_monotonic_ms() < until_ms);
     committer_stop(committer);
-    bed_release(&bed);
 }
 
 static void count_answer(struct op *op, void *ctx)
@@ -187,60 +175,49 @@ static void wait_for(const atomic_uint *count, unsigned at_least)
         assert_true(clock_monotonic_ms() < until_ms);
 }
 
-static void word_is_given_when_jobs_become_ready(void **state)
+BED_TEST(word_is_given_when_jobs_become_ready, NULL)
 {
-    (void)state;
-    struct bed bed;
     atomic_uint told = 0;
-    bed_init(&bed, NULL);
-    struct committer *committer = start_with(bed.url, &bed, count_ready, &told);
+    struct committer *committer = start_with(bed->url, bed, count_ready, &told);
     submit_now(committer, 0);
     wait_for(&told, 1);
     unsigned before = told;
     submit_now(committer, clock_wall_ms() + 100);
     wait_for(&told, before + 1); /* when it is due, by nobody's doing */
     before = told;
-    bed.now_ms = clock_wall_ms();
-    bed_submit(&bed, "t", "{}"); /* by another process */
+    bed->now_ms = clock_wall_ms();
+    bed_submit(bed, "t", "{}"); /* by another process */
     wait_for(&told, before + 1);
     committer_stop(committer);
-    bed_release(&bed);
 }
 
 /* One who says that he is of this process, so that his notifications are not heard here. */
-static void word_that_was_lost_costs_a_moment(void **state)
+BED_TEST(word_that_was_lost_costs_a_moment, NULL)
 {
-    (void)state;
-    struct bed bed;
     atomic_uint told = 0;
     const struct store_options store_options = {.create = true, .origin = ORIGIN};
     struct engine_options options = {.clock = wall, .seed = 4};
-    bed_init(&bed, NULL);
-    assert_int_equal(store_open(bed.url, &store_options, &options.store, NULL), 0);
-    struct engine *bed_engine = bed.engine, *unheard;
+    assert_int_equal(store_open(bed->url, &store_options, &options.store, NULL), 0);
+    struct engine *bed_engine = bed->engine, *unheard;
     assert_int_equal(engine_open(&options, &unheard, NULL), 0);
-    struct committer *committer = start_with(bed.url, &bed, count_ready, &told);
-    bed.engine = unheard;
+    struct committer *committer = start_with(bed->url, bed, count_ready, &told);
+    bed->engine = unheard;
     for (int i = 0; i < 3; i++) {
         const unsigned before = told;
-        bed_submit(&bed, "t", "{}");
+        bed_submit(bed, "t", "{}");
         wait_for(&told, before + 1);
     }
-    bed.engine = bed_engine;
+    bed->engine = bed_engine;
     engine_close(unheard);
     committer_stop(committer);
-    bed_release(&bed);
 }
 
-static void claim_sees_what_has_just_become_due(void **state)
+BED_TEST(claim_sees_what_has_just_become_due, NULL)
 {
-    (void)state;
-    struct bed bed;
-    bed_init(&bed, NULL);
-    bed.now_ms = clock_wall_ms() - 1000;
-    const struct job_spec spec = {.task = STR("t"), .process_after_ms = bed.now_ms + 500};
-    bed_submit_spec(&bed, &spec);
-    struct committer *committer = start(bed.url, &bed);
+    bed->now_ms = clock_wall_ms() - 1000;
+    const struct job_spec spec = {.task = STR("t"), .process_after_ms = bed->now_ms + 500};
+    bed_submit_spec(bed, &spec);
+    struct committer *committer = start(bed->url, bed);
     const struct claim_filter filter = {.limit = 1};
     struct claim_op claim;
     claim_op_init(&claim, &filter, STR("w"), 0);
@@ -248,7 +225,6 @@ static void claim_sees_what_has_just_become_due(void **state)
     assert_int_equal(claim.n, 1);
     claim_op_release(&claim);
     committer_stop(committer);
-    bed_release(&bed);
 }
 
 /* When the only cron entry was last marked; 0: not yet. */
@@ -275,9 +251,8 @@ static void ask_for_work(struct committer *committer)
 /* The engine has nothing to do until the time from before comes again, and no other process that
  * would wake it. The clock may be set at any moment, also in the midst of a tick; whoever reads it
  * then must know. */
-static void clock_that_was_set_back_makes_a_tick(void **state)
+TEST(clock_that_was_set_back_makes_a_tick)
 {
-    (void)state;
     for (int n = 1; n <= 40; n++) {
         struct bed bed;
         int64_t mark_ms;
@@ -301,18 +276,15 @@ static void clock_that_was_set_back_makes_a_tick(void **state)
 
 /* A claim may be made in the same transaction as a submit that came before it: then it finds the
  * job, or is told to look again. */
-static void what_is_handed_in_together_is_found_by_the_next_look(void **state)
+BED_TEST(what_is_handed_in_together_is_found_by_the_next_look, NULL)
 {
-    (void)state;
-    struct bed bed;
     struct submit_op submit;
     struct claim_op claim;
     struct list both;
     atomic_uint answered = 0;
     const struct job_spec spec = {.task = STR("t")};
     const struct claim_filter filter = {.limit = 1};
-    bed_init(&bed, NULL);
-    struct committer *committer = start(bed.url, &bed);
+    struct committer *committer = start(bed->url, bed);
     assert_int_equal(submit_op_init(&submit, committer_engine(committer), &spec, 1, NULL), 0);
     claim_op_init(&claim, &filter, STR("w"), 0);
     submit.op.done = claim.op.done = count_answer;
@@ -331,21 +303,17 @@ static void what_is_handed_in_together_is_found_by_the_next_look(void **state)
     claim_op_release(&claim);
     submit_op_release(&submit);
     committer_stop(committer);
-    bed_release(&bed);
 }
 
-static void stop_answers_what_was_handed_in(void **state)
+BED_TEST(stop_answers_what_was_handed_in, NULL)
 {
-    (void)state;
     enum {
         N = 200
     };
     static struct claim_op ops[N];
     const struct claim_filter filter = {.limit = 1};
-    struct bed bed;
     atomic_uint answered = 0;
-    bed_init(&bed, NULL);
-    struct committer *committer = start(bed.url, &bed);
+    struct committer *committer = start(bed->url, bed);
     for (int i = 0; i < N; i++) {
         claim_op_init(&ops[i], &filter, STR("w"), 0);
         ops[i].op.done = count_answer;
@@ -358,7 +326,6 @@ static void stop_answers_what_was_handed_in(void **state)
         assert_int_equal(ops[i].op.code, 0);
         claim_op_release(&ops[i]);
     }
-    bed_release(&bed);
 }
 
 /* An operation that notes how many are made in its transaction: all of them are applied before the
@@ -389,18 +356,15 @@ static void note_answered(struct op *op, void *ctx)
     tally->answered++;
 }
 
-static void one_transaction_takes_no_more_bytes_than_it_may(void **state)
+BED_TEST(one_transaction_takes_no_more_bytes_than_it_may, NULL)
 {
-    (void)state;
     enum {
         N = 12
     };
-    struct bed bed;
     struct tally tally = {.applied = 0};
     struct noted ops[N];
     struct list all;
-    bed_init(&bed, NULL);
-    struct committer *committer = start(bed.url, &bed);
+    struct committer *committer = start(bed->url, bed);
     list_init(&all);
     for (int i = 0; i < N; i++) {
         ops[i] = (struct noted){.op = {.apply = note_applied,
@@ -418,7 +382,6 @@ static void one_transaction_takes_no_more_bytes_than_it_may(void **state)
     for (int i = 0; i < N; i++)
         assert_int_equal(ops[i].op.code, 0);
     committer_stop(committer);
-    bed_release(&bed);
 }
 
 /* ---- Locks of others ------------------------------------------------------------------------- */
@@ -443,9 +406,8 @@ static void *hand_in_blocked(struct bed *bed, struct committer *committer, struc
     return session;
 }
 
-static void submits_that_wait_for_an_open_transaction_do_not_hold_others(void **state)
+TEST(submits_that_wait_for_an_open_transaction_do_not_hold_others)
 {
-    (void)state;
     struct bed bed;
     struct submit_op ops[WAITING];
     atomic_uint answered = 0;
@@ -477,9 +439,8 @@ static void submits_that_wait_for_an_open_transaction_do_not_hold_others(void **
     bed_release(&bed);
 }
 
-static void submits_that_wait_are_answered_when_it_stops(void **state)
+TEST(submits_that_wait_are_answered_when_it_stops)
 {
-    (void)state;
     struct bed bed;
     struct submit_op ops[WAITING];
     atomic_uint answered = 0;
@@ -567,15 +528,13 @@ static void check_time_is_kept_beside_one_that_hangs(bool stops)
     bed_release(&bed);
 }
 
-static void another_is_leader_while_one_hangs(void **state)
+TEST(another_is_leader_while_one_hangs)
 {
-    (void)state;
     check_time_is_kept_beside_one_that_hangs(false);
 }
 
-static void another_is_leader_while_one_hangs_as_it_stops(void **state)
+TEST(another_is_leader_while_one_hangs_as_it_stops)
 {
-    (void)state;
     check_time_is_kept_beside_one_that_hangs(true);
 }
 
@@ -622,19 +581,15 @@ static struct committer *start_on(struct bed *bed,
     return committer;
 }
 
-static void idle_committer_sees_to_its_store(void **state)
+BED_TEST(idle_committer_sees_to_its_store, NULL)
 {
-    (void)state;
-    struct bed bed;
-    bed_init(&bed, NULL);
-    struct crew crew = {.committer = start_on(&bed, commit_and_want_upkeep)};
+    struct crew crew = {.committer = start_on(bed, commit_and_want_upkeep)};
     assert_true(submit_some(&crew, 4));
     const int64_t until_ms = clock_monotonic_ms() + 20000;
     while (upkeeps == 0 && clock_monotonic_ms() < until_ms)
         nanosleep(&(struct timespec){.tv_nsec = 5000000}, NULL);
     assert_true(upkeeps > 0);
     committer_stop(crew.committer);
-    bed_release(&bed);
 }
 
 /* ---- A store that is far away ---------------------------------------------------------------- */
@@ -679,36 +634,12 @@ static unsigned count_transactions(void)
 /* Clients that were answered together ask again together, and the first of them waits for the
  * others: else they would be in two transactions that follow each other, twice as many in all. On a
  * busy machine some come too late. */
-static void what_comes_soon_after_goes_along_if_the_store_is_far_away(void **state)
+TEST(what_comes_soon_after_goes_along_if_the_store_is_far_away)
 {
-    (void)state;
     unsigned least = UINT32_MAX;
     for (int i = 0; i < 20 && least > ROUNDS + ROUNDS / 3; i++) {
         const unsigned transactions = count_transactions();
         least = transactions < least ? transactions : least;
     }
     assert_in_range(least, ROUNDS, ROUNDS + ROUNDS / 3);
-}
-
-CHECK_FILE(committer)
-{
-    const struct CMUnitTest tests[] = {
-        T(eight_threads_are_all_accounted_for),
-        T(job_is_due_without_anybody_asking),
-        T(change_by_another_process_is_noticed),
-        T(word_is_given_when_jobs_become_ready),
-        T(word_that_was_lost_costs_a_moment),
-        T(claim_sees_what_has_just_become_due),
-        T(clock_that_was_set_back_makes_a_tick),
-        T(one_transaction_takes_no_more_bytes_than_it_may),
-        T(stop_answers_what_was_handed_in),
-        T(submits_that_wait_for_an_open_transaction_do_not_hold_others),
-        T(submits_that_wait_are_answered_when_it_stops),
-        T(what_is_handed_in_together_is_found_by_the_next_look),
-        T(another_is_leader_while_one_hangs),
-        T(another_is_leader_while_one_hangs_as_it_stops),
-        T(idle_committer_sees_to_its_store),
-        T(what_comes_soon_after_goes_along_if_the_store_is_far_away),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

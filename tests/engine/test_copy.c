@@ -34,21 +34,18 @@ static void check_everything_arrives(const char *from)
     pair_close(&p);
 }
 
-static void everything_arrives_from_memory(void **state)
+TEST(everything_arrives_from_memory)
 {
-    (void)state;
     check_everything_arrives("memory");
 }
 
-static void everything_arrives_from_the_same_kind(void **state)
+TEST(everything_arrives_from_the_same_kind)
 {
-    (void)state;
     check_everything_arrives(stores_name());
 }
 
-static void the_source_is_left_as_it_is(void **state)
+TEST(the_source_is_left_as_it_is)
 {
-    (void)state;
     struct pair p;
     struct buf before, after;
     buf_init(&before, DUMP_MAX);
@@ -64,32 +61,23 @@ static void the_source_is_left_as_it_is(void **state)
     pair_close(&p);
 }
 
-static void an_empty_store_arrives(void **state)
+PAIR_TEST(an_empty_store_arrives, "memory")
 {
-    (void)state;
-    struct pair p;
-    pair_open(&p, "memory");
-    kit_pause(&p.from, STR("acme"), STR("main"));
-    pair_run(&p);
-    assert_int_equal(kit_shared(&p.to, SHARED_PAUSE, (struct str){0})->n, 1);
-    pair_close(&p);
+    kit_pause(&p->from, STR("acme"), STR("main"));
+    pair_run(p);
+    assert_int_equal(kit_shared(&p->to, SHARED_PAUSE, (struct str){0})->n, 1);
 }
 
-static void many_pages_arrive_in_order(void **state)
+PAIR_TEST(many_pages_arrive_in_order, "memory")
 {
-    (void)state;
-    struct pair p;
-    pair_open(&p, "memory");
-    put_many(&p.from, "job", 1300);
-    pair_run(&p);
-    check_same(p.from.store, p.to.store);
-    pair_close(&p);
+    put_many(&p->from, "job", 1300);
+    pair_run(p);
+    check_same(p->from.store, p->to.store);
 }
 
 /* What says where a store came from is no part of what is in it. */
-static void a_chain_of_transfers_has_the_same_content_at_every_step(void **state)
+TEST(a_chain_of_transfers_has_the_same_content_at_every_step)
 {
-    (void)state;
     struct pair first, second;
     pair_open(&first, "memory");
     pair_open(&second, "memory");
@@ -115,41 +103,32 @@ static void a_chain_of_transfers_has_the_same_content_at_every_step(void **state
     pair_close(&second);
 }
 
-static void workers_stay_behind(void **state)
+PAIR_TEST(workers_stay_behind, "memory")
 {
-    (void)state;
-    struct pair p;
-    pair_open(&p, "memory");
-    put_row(&p.from, SHARED_WORKER, "w1", "{\"seen_ms\":1}");
-    pair_run(&p);
-    assert_int_equal(kit_shared(&p.to, SHARED_WORKER, (struct str){0})->n, 0);
-    pair_close(&p);
+    put_row(&p->from, SHARED_WORKER, "w1", "{\"seen_ms\":1}");
+    pair_run(p);
+    assert_int_equal(kit_shared(&p->to, SHARED_WORKER, (struct str){0})->n, 0);
 }
 
-static void a_dry_run_counts_and_writes_nothing(void **state)
+PAIR_TEST(a_dry_run_counts_and_writes_nothing, "memory")
 {
-    (void)state;
-    struct pair p;
-    pair_open(&p, "memory");
-    fill(&p.from, 150);
-    p.options.dry_run = true;
+    fill(&p->from, 150);
+    p->options.dry_run = true;
     for (int with_destination = 0; with_destination < 2; with_destination++) {
-        p.options.to = with_destination ? p.to.store : NULL;
-        assert_int_equal(pair_try(&p), 0);
-        assert_int_equal(rows_of(&p, RECORD_JOB), LIST(&p.from)->n);
-        assert_int_equal(p.report.copied, 0);
-        assert_true(findings_are_same(&p.report.findings) && rows_of(&p, RECORD_COUNTER) > 0);
+        p->options.to = with_destination ? p->to.store : NULL;
+        assert_int_equal(pair_try(p), 0);
+        assert_int_equal(rows_of(p, RECORD_JOB), LIST(&p->from)->n);
+        assert_int_equal(p->report.copied, 0);
+        assert_true(findings_are_same(&p->report.findings) && rows_of(p, RECORD_COUNTER) > 0);
     }
-    assert_int_equal(LIST(&p.to)->n, 0);
-    assert_int_equal(counter_of(&p.to, COPY_COUNTER), 0);
-    pair_close(&p);
+    assert_int_equal(LIST(&p->to)->n, 0);
+    assert_int_equal(counter_of(&p->to, COPY_COUNTER), 0);
 }
 
 /* ---- Again ----------------------------------------------------------------------------------- */
 
-static void a_second_run_changes_nothing(void **state)
+TEST(a_second_run_changes_nothing)
 {
-    (void)state;
     struct pair p;
     struct buf before, after;
     buf_init(&before, DUMP_MAX);
@@ -188,41 +167,33 @@ static bool submit_meanwhile(void *ctx, const char *phase, uint64_t done, uint64
     return true;
 }
 
-static void what_comes_meanwhile_is_told(void **state)
+PAIR_TEST(what_comes_meanwhile_is_told, stores_name())
 {
-    (void)state;
-    struct pair p;
     struct kit other;
-    pair_open(&p, stores_name());
-    if (!(store_ops(p.from.store)->capabilities & STORE_SHARED)) {
-        pair_close(&p);
+    if (!(store_ops(p->from.store)->capabilities & STORE_SHARED)) {
+        pair_close(p);
         skip();
     }
-    put_many(&p.from, "job", 10);
-    kit_join(&other, &p.from);
-    p.options.progress = submit_meanwhile;
-    p.options.ctx = &other;
-    assert_int_equal(pair_try(&p), 0);
+    put_many(&p->from, "job", 10);
+    kit_join(&other, &p->from);
+    p->options.progress = submit_meanwhile;
+    p->options.ctx = &other;
+    assert_int_equal(pair_try(p), 0);
     /* It is missing where a snapshot was copied. */
-    assert_int_equal(p.report.copied + p.report.findings.missing, 11);
-    pair_close(&p);
+    assert_int_equal(p->report.copied + p->report.findings.missing, 11);
 }
 
-static void an_interrupted_run_is_gone_on_with(void **state)
+PAIR_TEST(an_interrupted_run_is_gone_on_with, "memory")
 {
-    (void)state;
-    struct pair p;
-    pair_open(&p, "memory");
-    put_many(&p.from, "job", 300);
-    p.options.progress = stop_after_the_first_page;
-    assert_int_equal(pair_try(&p), REDRIVE_E_CANCELLED);
-    const uint64_t before = p.report.copied;
+    put_many(&p->from, "job", 300);
+    p->options.progress = stop_after_the_first_page;
+    assert_int_equal(pair_try(p), REDRIVE_E_CANCELLED);
+    const uint64_t before = p->report.copied;
     assert_true(before > 0 && before < 300);
-    p.options.progress = NULL;
-    pair_run(&p);
-    assert_int_equal(p.report.copied, 300 - before);
-    check_same(p.from.store, p.to.store);
-    pair_close(&p);
+    p->options.progress = NULL;
+    pair_run(p);
+    assert_int_equal(p->report.copied, 300 - before);
+    check_same(p->from.store, p->to.store);
 }
 
 /* ---- What differs is told, and left ---------------------------------------------------------- */
@@ -235,31 +206,24 @@ static void check_difference(struct pair *p, const char *text)
         fail_msg("'%s' does not say '%s'", p->report.findings.difference, text);
 }
 
-static void a_job_that_was_worked_on_is_told_and_left(void **state)
+PAIR_TEST(a_job_that_was_worked_on_is_told_and_left, "memory")
 {
-    (void)state;
-    struct pair p;
-    pair_open(&p, "memory");
-    put_many(&p.from, "job", 3);
-    pair_run(&p);
-    kit_start(&p.to, LIST(&p.to)->jobs[1].status.seq);
-    check_difference(&p, "job job-1 of tenant acme: state");
-    assert_int_equal(p.report.findings.differing, 1);
-    assert_int_equal(p.report.findings.missing, 0);
-    const struct content_sum from = tally_total(&p.report.findings.from);
-    assert_false(content_same(&from, &p.report.findings.to));
-    assert_int_equal(LIST(&p.to)->jobs[1].status.state, REDRIVE_STATE_RUNNING);
-    pair_close(&p);
+    put_many(&p->from, "job", 3);
+    pair_run(p);
+    kit_start(&p->to, LIST(&p->to)->jobs[1].status.seq);
+    check_difference(p, "job job-1 of tenant acme: state");
+    assert_int_equal(p->report.findings.differing, 1);
+    assert_int_equal(p->report.findings.missing, 0);
+    const struct content_sum from = tally_total(&p->report.findings.from);
+    assert_false(content_same(&from, &p->report.findings.to));
+    assert_int_equal(LIST(&p->to)->jobs[1].status.state, REDRIVE_STATE_RUNNING);
 }
 
 /* The field is named, in the job and in its history. */
-static void a_difference_in_the_history_is_found(void **state)
+PAIR_TEST(a_difference_in_the_history_is_found, "memory")
 {
-    (void)state;
-    struct pair p;
-    pair_open(&p, "memory");
     for (int i = 0; i < 2; i++) {
-        struct kit *kit = i == 0 ? &p.from : &p.to;
+        struct kit *kit = i == 0 ? &p->from : &p->to;
         int64_t seq = PUT(kit, .id = STR("a"));
         for (int run = 0; run < 2; run++) {
             uint64_t token = kit_start(kit, seq);
@@ -268,13 +232,11 @@ static void a_difference_in_the_history_is_found(void **state)
             kit_promote(kit, 1, &(int64_t){0});
         }
     }
-    check_difference(&p, "job a of tenant acme: attempt delay_ms");
-    pair_close(&p);
+    check_difference(p, "job a of tenant acme: attempt delay_ms");
 }
 
-static void a_planted_difference_is_found_in_every_part(void **state)
+TEST(a_planted_difference_is_found_in_every_part)
 {
-    (void)state;
     static const char *const TEXTS[] = {
         "breaker smtp of tenant acme is another",
         "counter completed  of tenant acme: 7 in the source, 8 in the destination",
@@ -302,26 +264,21 @@ static void a_planted_difference_is_found_in_every_part(void **state)
     }
 }
 
-static void rows_of_a_store_that_was_only_set_up_are_replaced(void **state)
+PAIR_TEST(rows_of_a_store_that_was_only_set_up_are_replaced, "memory")
 {
-    (void)state;
-    struct pair p;
-    pair_open(&p, "memory");
-    PUT(&p.from, .id = STR("a"));
-    put_row(&p.from, SHARED_CRON, "nightly", "ticked at 5");
-    put_row(&p.to, SHARED_CRON, "nightly", "never ticked");
-    put_row(&p.to, SHARED_TASK, "mail", "{}");
-    pair_run(&p);
-    check_str(kit_shared(&p.to, SHARED_CRON, (struct str){0})->rows[0].value, "ticked at 5");
-    assert_int_equal(kit_shared(&p.to, SHARED_TASK, (struct str){0})->n, 1);
-    pair_close(&p);
+    PUT(&p->from, .id = STR("a"));
+    put_row(&p->from, SHARED_CRON, "nightly", "ticked at 5");
+    put_row(&p->to, SHARED_CRON, "nightly", "never ticked");
+    put_row(&p->to, SHARED_TASK, "mail", "{}");
+    pair_run(p);
+    check_str(kit_shared(&p->to, SHARED_CRON, (struct str){0})->rows[0].value, "ticked at 5");
+    assert_int_equal(kit_shared(&p->to, SHARED_TASK, (struct str){0})->n, 1);
 }
 
 /* ---- What is refused ------------------------------------------------------------------------- */
 
-static void workers_that_are_alive_are_a_reason_not_to(void **state)
+TEST(workers_that_are_alive_are_a_reason_not_to)
 {
-    (void)state;
     for (int side = 0; side < 2; side++) {
         struct pair p;
         char value[64];
@@ -339,9 +296,8 @@ static void workers_that_are_alive_are_a_reason_not_to(void **state)
     }
 }
 
-static void the_first_three_of_the_workers_are_named(void **state)
+TEST(the_first_three_of_the_workers_are_named)
 {
-    (void)state;
     static const struct {
         int n;
         const char *detail;
@@ -369,43 +325,35 @@ static void the_first_three_of_the_workers_are_named(void **state)
     }
 }
 
-static void jobs_of_its_own_are_a_reason_not_to(void **state)
+PAIR_TEST(jobs_of_its_own_are_a_reason_not_to, "memory")
 {
-    (void)state;
-    struct pair p;
-    pair_open(&p, "memory");
-    PUT(&p.from, .id = STR("a"));
-    PUT(&p.to, .id = STR("a"), .tenant = STR("zeta"));
-    assert_int_equal(pair_try(&p), REDRIVE_E_STATE);
-    assert_non_null(strstr(p.err.detail, "a of tenant zeta"));
-    assert_int_equal(LIST(&p.to)->n, 1);
-    pair_close(&p);
+    PUT(&p->from, .id = STR("a"));
+    PUT(&p->to, .id = STR("a"), .tenant = STR("zeta"));
+    assert_int_equal(pair_try(p), REDRIVE_E_STATE);
+    assert_non_null(strstr(p->err.detail, "a of tenant zeta"));
+    assert_int_equal(LIST(&p->to)->n, 1);
 }
 
-static void an_existing_store_can_be_added_to(void **state)
+PAIR_TEST(an_existing_store_can_be_added_to, "memory")
 {
-    (void)state;
-    struct pair p;
-    pair_open(&p, "memory");
-    put_many(&p.from, "mine", 5);
-    put_many(&p.to, "other", 4);
-    put_row(&p.from, SHARED_BREAKER, "smtp", "closed");
-    put_row(&p.to, SHARED_BREAKER, "smtp", "open");
-    put_row(&p.from, SHARED_BREAKER, "sms", "closed");
-    kit_count(&p.from, (struct counter){STR("acme"), STR("completed"), {0}, 7});
-    kit_count(&p.to, (struct counter){STR("acme"), STR("completed"), {0}, 100});
-    p.options.into_existing = true;
+    put_many(&p->from, "mine", 5);
+    put_many(&p->to, "other", 4);
+    put_row(&p->from, SHARED_BREAKER, "smtp", "closed");
+    put_row(&p->to, SHARED_BREAKER, "smtp", "open");
+    put_row(&p->from, SHARED_BREAKER, "sms", "closed");
+    kit_count(&p->from, (struct counter){STR("acme"), STR("completed"), {0}, 7});
+    kit_count(&p->to, (struct counter){STR("acme"), STR("completed"), {0}, 100});
+    p->options.into_existing = true;
     for (int run = 0; run < 2; run++) {
-        assert_int_equal(pair_try(&p), 0);
-        assert_string_equal(p.report.findings.difference, "");
-        assert_int_equal(p.report.copied, run == 0 ? 5 : 0);
-        assert_int_equal(LIST(&p.to)->n, 9);
-        assert_int_equal(counter_of(&p.to, "completed"), 107);
-        struct shared_page *rows = kit_shared(&p.to, SHARED_BREAKER, (struct str){0});
+        assert_int_equal(pair_try(p), 0);
+        assert_string_equal(p->report.findings.difference, "");
+        assert_int_equal(p->report.copied, run == 0 ? 5 : 0);
+        assert_int_equal(LIST(&p->to)->n, 9);
+        assert_int_equal(counter_of(&p->to, "completed"), 107);
+        struct shared_page *rows = kit_shared(&p->to, SHARED_BREAKER, (struct str){0});
         assert_int_equal(rows->n, 2);
         check_str(rows->rows[1].value, "open");
     }
-    pair_close(&p);
 }
 
 /* How often a store was asked, and how far the phases have come. */
@@ -434,9 +382,8 @@ static bool watch_progress(void *ctx, const char *phase, uint64_t done, uint64_t
 }
 
 /* However many jobs they have, both stores are asked about a page at a time. */
-static void a_question_is_about_many_jobs(void **state)
+TEST(a_question_is_about_many_jobs)
 {
-    (void)state;
     for (int into_existing = 0; into_existing < 2; into_existing++) {
         struct pair p;
         struct watched from = {0}, to = {0};
@@ -460,45 +407,13 @@ static void a_question_is_about_many_jobs(void **state)
     }
 }
 
-static void a_key_that_is_taken_leaves_a_job_behind(void **state)
+PAIR_TEST(a_key_that_is_taken_leaves_a_job_behind, "memory")
 {
-    (void)state;
-    struct pair p;
-    pair_open(&p, "memory");
-    PUT(&p.from, .id = STR("a"), .unique_key = STR("k"));
-    PUT(&p.from, .id = STR("b"));
-    PUT(&p.to, .id = STR("other"), .unique_key = STR("k"));
-    p.options.into_existing = true;
-    check_difference(&p, "job a of tenant acme is not there");
-    assert_int_equal(p.report.findings.missing, 1);
-    assert_int_equal(p.report.copied, 1);
-    pair_close(&p);
-}
-
-CHECK_FILE(copy)
-{
-    const struct CMUnitTest tests[] = {
-        T(everything_arrives_from_memory),
-        T(everything_arrives_from_the_same_kind),
-        T(the_source_is_left_as_it_is),
-        T(an_empty_store_arrives),
-        T(many_pages_arrive_in_order),
-        T(a_chain_of_transfers_has_the_same_content_at_every_step),
-        T(workers_stay_behind),
-        T(a_dry_run_counts_and_writes_nothing),
-        T(a_second_run_changes_nothing),
-        T(what_comes_meanwhile_is_told),
-        T(an_interrupted_run_is_gone_on_with),
-        T(a_job_that_was_worked_on_is_told_and_left),
-        T(a_difference_in_the_history_is_found),
-        T(a_planted_difference_is_found_in_every_part),
-        T(rows_of_a_store_that_was_only_set_up_are_replaced),
-        T(workers_that_are_alive_are_a_reason_not_to),
-        T(the_first_three_of_the_workers_are_named),
-        T(jobs_of_its_own_are_a_reason_not_to),
-        T(an_existing_store_can_be_added_to),
-        T(a_question_is_about_many_jobs),
-        T(a_key_that_is_taken_leaves_a_job_behind),
-    };
-    return cmocka_run_group_tests_name("transfer", tests, NULL, NULL);
+    PUT(&p->from, .id = STR("a"), .unique_key = STR("k"));
+    PUT(&p->from, .id = STR("b"));
+    PUT(&p->to, .id = STR("other"), .unique_key = STR("k"));
+    p->options.into_existing = true;
+    check_difference(p, "job a of tenant acme is not there");
+    assert_int_equal(p->report.findings.missing, 1);
+    assert_int_equal(p->report.copied, 1);
 }

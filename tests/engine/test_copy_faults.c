@@ -4,9 +4,8 @@
 #include "pair.h"
 
 /* Wherever the destination fails, before a call or after a commit, and for good. */
-static void whatever_fails_the_next_run_ends_it(void **state)
+TEST(whatever_fails_the_next_run_ends_it)
 {
-    (void)state;
     for (int after_commit = 0; after_commit < 2; after_commit++) {
         for (unsigned long at = 1;; at += at < 40 ? fault_step() : 17) {
             struct pair p;
@@ -91,9 +90,8 @@ static void pair_open_busy(struct pair *p, struct busy *busy, unsigned long at)
     p->options.to = wrap_store(&busy->wrap);
 }
 
-static void transactions_that_others_were_in_the_way_of_are_tried_again(void **state)
+TEST(transactions_that_others_were_in_the_way_of_are_tried_again)
 {
-    (void)state;
     bool met = true;
     for (unsigned long at = 1; met; at += at < 20 ? fault_step() : 7) {
         struct pair p;
@@ -121,25 +119,20 @@ static int refuse_the_first_put(struct store *store, const struct shared_row *ro
     return rc;
 }
 
-static void a_row_that_is_refused_is_put_again(void **state)
+PAIR_TEST(a_row_that_is_refused_is_put_again, "memory")
 {
-    (void)state;
-    struct pair p;
     struct busy busy = {0};
-    pair_open(&p, "memory");
-    put_row(&p.from, SHARED_BREAKER, "payments", "{}");
-    wrap_init(&busy.wrap, p.to.store);
+    put_row(&p->from, SHARED_BREAKER, "payments", "{}");
+    wrap_init(&busy.wrap, p->to.store);
     busy.wrap.ops.shared_put = refuse_the_first_put;
-    p.options.to = wrap_store(&busy.wrap);
-    pair_run(&p);
+    p->options.to = wrap_store(&busy.wrap);
+    pair_run(p);
     assert_int_equal(busy.calls, 2);
-    assert_int_equal(kit_shared(&p.to, SHARED_BREAKER, (struct str){0})->n, 1);
-    pair_close(&p);
+    assert_int_equal(kit_shared(&p->to, SHARED_BREAKER, (struct str){0})->n, 1);
 }
 
-static void a_destination_that_is_never_free_is_given_up(void **state)
+TEST(a_destination_that_is_never_free_is_given_up)
 {
-    (void)state;
     struct pair p;
     struct busy busy;
     pair_open_busy(&p, &busy, 0);
@@ -156,9 +149,8 @@ static void check_sameness(struct store *a, struct store *b, bool expected)
     assert_int_equal(is_same, expected);
 }
 
-static void two_handles_on_one_store_are_found_out(void **state)
+TEST(two_handles_on_one_store_are_found_out)
 {
-    (void)state;
     struct pair p;
     struct kit again;
     struct busy busy;
@@ -175,16 +167,4 @@ static void two_handles_on_one_store_are_found_out(void **state)
     assert_int_equal(kit_shared(&p.from, SHARED_WORKER, (struct str){0})->n, 1);
     kit_close(&again);
     pair_close(&p);
-}
-
-CHECK_FILE(copy_faults)
-{
-    const struct CMUnitTest tests[] = {
-        T(whatever_fails_the_next_run_ends_it),
-        T(transactions_that_others_were_in_the_way_of_are_tried_again),
-        T(a_row_that_is_refused_is_put_again),
-        T(a_destination_that_is_never_free_is_given_up),
-        T(two_handles_on_one_store_are_found_out),
-    };
-    return cmocka_run_group_tests_name("copy faults", tests, NULL, NULL);
 }

@@ -76,9 +76,8 @@ static void open_with_parent(struct pair *p, enum redrive_state state, struct af
     assert_int_equal(findings_are_same(&p->report.findings), state == REDRIVE_STATE_QUEUED);
 }
 
-static void a_parent_that_has_completed_here_releases(void **state)
+TEST(a_parent_that_has_completed_here_releases)
 {
-    (void)state;
     struct pair p;
     open_with_parent(&p, REDRIVE_STATE_COMPLETED, RULE_OF(SUCCESS, WAIT));
     assert_int_equal(state_of(&p.to, "child"), REDRIVE_STATE_QUEUED);
@@ -88,9 +87,8 @@ static void a_parent_that_has_completed_here_releases(void **state)
     pair_close(&p);
 }
 
-static void a_parent_that_was_cancelled_here_skips(void **state)
+TEST(a_parent_that_was_cancelled_here_skips)
 {
-    (void)state;
     struct pair p;
     open_with_parent(&p, REDRIVE_STATE_CANCELLED, RULE_OF(SUCCESS, WAIT));
     check_skipped(&p.to, "child",
@@ -102,28 +100,23 @@ static void a_parent_that_was_cancelled_here_skips(void **state)
 
 /* The parent was skipped, and its children are left to a tick (after_later.c): the copy does not
  * wait for that. */
-static void children_that_are_left_to_a_tick_are_skipped_by_the_copy(void **state)
+PAIR_TEST(children_that_are_left_to_a_tick_are_skipped_by_the_copy, "memory")
 {
-    (void)state;
-    struct pair p;
-    pair_open(&p, "memory");
-    const int64_t parent = PUT(&p.from, .id = STR("parent"));
-    const int64_t child = put_child(&p.from, "child", RULE_OF(SUCCESS, WAIT), 1, &parent);
-    (void)put_child(&p.from, "grandchild", RULE_OF(SUCCESS, WAIT), 1, &child);
-    assert_int_equal(CHANGE(&p.from, .seq = parent, .kind = MOVE_CANCEL).code, 0);
-    put_row(&p.from, SHARED_CANCEL, "after\tparent", "{\"ended\":[\"parent\"]}");
-    assert_int_equal(pair_try(&p), 0);
-    assert_false(findings_are_same(&p.report.findings));
-    check_skipped(&p.to, "child",
+    const int64_t parent = PUT(&p->from, .id = STR("parent"));
+    const int64_t child = put_child(&p->from, "child", RULE_OF(SUCCESS, WAIT), 1, &parent);
+    (void)put_child(&p->from, "grandchild", RULE_OF(SUCCESS, WAIT), 1, &child);
+    assert_int_equal(CHANGE(&p->from, .seq = parent, .kind = MOVE_CANCEL).code, 0);
+    put_row(&p->from, SHARED_CANCEL, "after\tparent", "{\"ended\":[\"parent\"]}");
+    assert_int_equal(pair_try(p), 0);
+    assert_false(findings_are_same(&p->report.findings));
+    check_skipped(&p->to, "child",
                   "job 'parent', which it waited for (on: success), ended as cancelled");
-    assert_int_equal(state_of(&p.to, "grandchild"), REDRIVE_STATE_CANCELLED);
-    assert_int_equal(kit_shared(&p.to, SHARED_CANCEL, (struct str){0})->n, 1);
-    pair_close(&p);
+    assert_int_equal(state_of(&p->to, "grandchild"), REDRIVE_STATE_CANCELLED);
+    assert_int_equal(kit_shared(&p->to, SHARED_CANCEL, (struct str){0})->n, 1);
 }
 
-static void a_dead_parent_decides_by_its_rule(void **state)
+TEST(a_dead_parent_decides_by_its_rule)
 {
-    (void)state;
     static const struct {
         struct after_rule rule;
         enum redrive_state child;
@@ -142,9 +135,8 @@ static void a_dead_parent_decides_by_its_rule(void **state)
 }
 
 /* Else its end would not look for those that wait. */
-static void a_live_parent_that_was_there_learns_of_its_child(void **state)
+TEST(a_live_parent_that_was_there_learns_of_its_child)
 {
-    (void)state;
     struct pair p;
     open_with_parent(&p, REDRIVE_STATE_QUEUED, RULE_OF(SUCCESS, WAIT));
     assert_int_equal(state_of(&p.to, "child"), REDRIVE_STATE_WAITING);
@@ -153,47 +145,39 @@ static void a_live_parent_that_was_there_learns_of_its_child(void **state)
 }
 
 /* A job that died before its parent ended must not wait for it when it is redriven. */
-static void a_child_that_is_dead_loses_its_open_edge(void **state)
+PAIR_TEST(a_child_that_is_dead_loses_its_open_edge, "memory")
 {
-    (void)state;
-    struct pair p;
-    pair_open(&p, "memory");
-    const int64_t parent = PUT(&p.from, .id = STR("parent"));
-    const int64_t child = put_child(&p.from, "child", RULE_OF(FAILURE, WAIT), 1, &parent);
+    const int64_t parent = PUT(&p->from, .id = STR("parent"));
+    const int64_t child = put_child(&p->from, "child", RULE_OF(FAILURE, WAIT), 1, &parent);
     const struct change_move end = {.seq = child,
                                     .kind = MOVE_END,
                                     .to = REDRIVE_STATE_DEAD_LETTER,
                                     .reason = REDRIVE_REASON_DEADLINE};
-    assert_int_equal(kit_change(&p.from, &end).code, 0);
-    kit_put_in(&p.to, REDRIVE_STATE_COMPLETED, &(struct job_spec){.id = STR("parent")});
-    p.options.into_existing = true;
-    assert_int_equal(pair_try(&p), 0);
-    assert_int_equal(state_of(&p.to, "child"), REDRIVE_STATE_DEAD_LETTER);
-    assert_int_equal(job_of(&p.to, "child")->status.open_parents, 0);
-    assert_int_equal(outcome_of(&p.to, "child"), AFTER_MISSED);
-    pair_close(&p);
+    assert_int_equal(kit_change(&p->from, &end).code, 0);
+    kit_put_in(&p->to, REDRIVE_STATE_COMPLETED, &(struct job_spec){.id = STR("parent")});
+    p->options.into_existing = true;
+    assert_int_equal(pair_try(p), 0);
+    assert_int_equal(state_of(&p->to, "child"), REDRIVE_STATE_DEAD_LETTER);
+    assert_int_equal(job_of(&p->to, "child")->status.open_parents, 0);
+    assert_int_equal(outcome_of(&p->to, "child"), AFTER_MISSED);
 }
 
-static void a_store_of_its_own_jobs_takes_a_workflow_as_it_is(void **state)
+PAIR_TEST(a_store_of_its_own_jobs_takes_a_workflow_as_it_is, "memory")
 {
-    (void)state;
-    struct pair p;
     int64_t parents[3];
-    pair_open(&p, "memory");
     for (int i = 0; i < 3; i++) {
         char id[16];
         snprintf(id, sizeof id, "parent-%d", i);
-        parents[i] = PUT(&p.from, .id = str_of(id));
+        parents[i] = PUT(&p->from, .id = str_of(id));
     }
-    (void)put_child(&p.from, "child", RULE_OF(SUCCESS, WAIT), 3, parents);
-    put_many(&p.to, "other", 4);
-    p.options.into_existing = true;
+    (void)put_child(&p->from, "child", RULE_OF(SUCCESS, WAIT), 3, parents);
+    put_many(&p->to, "other", 4);
+    p->options.into_existing = true;
     for (int run = 0; run < 2; run++) {
-        assert_int_equal(pair_try(&p), 0);
-        assert_string_equal(p.report.findings.difference, "");
-        assert_int_equal(job_of(&p.to, "child")->status.open_parents, 3);
+        assert_int_equal(pair_try(p), 0);
+        assert_string_equal(p->report.findings.difference, "");
+        assert_int_equal(job_of(&p->to, "child")->status.open_parents, 3);
     }
-    pair_close(&p);
 }
 
 /* Workers may begin before an import has ended. */
@@ -224,33 +208,14 @@ static int load_and_end_the_first(void *ctx, const struct record_batch *batch,
     return 0;
 }
 
-static void a_parent_that_ends_during_an_import_decides(void **state)
+PAIR_TEST(a_parent_that_ends_during_an_import_decides, "memory")
 {
-    (void)state;
-    struct pair p;
-    pair_open(&p, "memory");
-    const int64_t parent = PUT(&p.from, .id = STR("parent"));
-    (void)put_child(&p.from, "child", RULE_OF(END, WAIT), 1, &parent);
-    struct meanwhile m = {.to = &p.to,
-                          .load = {.store = p.to.store, .name = STR("x"), .now_ms = KIT_START_MS}};
-    const struct source source = {.store = p.from.store};
-    assert_int_equal(source_give(&source, load_and_end_the_first, &m, &p.err), 0);
-    assert_int_equal(state_of(&p.to, "child"), REDRIVE_STATE_QUEUED);
-    assert_int_equal(job_of(&p.to, "parent")->status.children, 1);
-    pair_close(&p);
-}
-
-CHECK_FILE(copy_workflows)
-{
-    const struct CMUnitTest tests[] = {
-        T(a_parent_that_has_completed_here_releases),
-        T(a_parent_that_was_cancelled_here_skips),
-        T(children_that_are_left_to_a_tick_are_skipped_by_the_copy),
-        T(a_dead_parent_decides_by_its_rule),
-        T(a_live_parent_that_was_there_learns_of_its_child),
-        T(a_child_that_is_dead_loses_its_open_edge),
-        T(a_store_of_its_own_jobs_takes_a_workflow_as_it_is),
-        T(a_parent_that_ends_during_an_import_decides),
-    };
-    return cmocka_run_group_tests_name("copy workflows", tests, NULL, NULL);
+    const int64_t parent = PUT(&p->from, .id = STR("parent"));
+    (void)put_child(&p->from, "child", RULE_OF(END, WAIT), 1, &parent);
+    struct meanwhile m = {.to = &p->to,
+                          .load = {.store = p->to.store, .name = STR("x"), .now_ms = KIT_START_MS}};
+    const struct source source = {.store = p->from.store};
+    assert_int_equal(source_give(&source, load_and_end_the_first, &m, &p->err), 0);
+    assert_int_equal(state_of(&p->to, "child"), REDRIVE_STATE_QUEUED);
+    assert_int_equal(job_of(&p->to, "parent")->status.children, 1);
 }

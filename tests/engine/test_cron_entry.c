@@ -93,194 +93,152 @@ static void put_row(struct bed *bed, const char *name, const char *value, int64_
 
 /* ---- Ticks ----------------------------------------------------------------------------------- */
 
-static void stored_entry_ticks_from_the_next_time_on(void **state)
+BED_TEST(stored_entry_ticks_from_the_next_time_on, NULL)
 {
-    (void)state;
-    struct bed bed;
-    bed_init(&bed, NULL);
-    bed.now_ms += 30000;
-    assert_int_equal(put(&bed, "beat", BEAT), 1);
-    assert_int_equal(engine_next_ms(bed.engine), BED_START_MS + 60000);
-    bed_tick(&bed);
-    assert_int_equal(queued(&bed), 0);
-    bed_pass(&bed, 30000);
-    assert_int_equal(queued(&bed), 1);
-    bed_pass(&bed, 60000);
-    assert_int_equal(queued(&bed), 2);
-    bed_release(&bed);
+    bed->now_ms += 30000;
+    assert_int_equal(put(bed, "beat", BEAT), 1);
+    assert_int_equal(engine_next_ms(bed->engine), BED_START_MS + 60000);
+    bed_tick(bed);
+    assert_int_equal(queued(bed), 0);
+    bed_pass(bed, 30000);
+    assert_int_equal(queued(bed), 1);
+    bed_pass(bed, 60000);
+    assert_int_equal(queued(bed), 2);
 }
 
-static void two_engines_make_each_tick_of_a_stored_entry_once(void **state)
+BED_TEST(two_engines_make_each_tick_of_a_stored_entry_once, NULL)
 {
-    (void)state;
-    struct bed bed;
-    bed_init(&bed, NULL);
-    struct engine *second = bed_second_engine(&bed);
-    tick_engine(&bed, second);
-    assert_int_equal(put(&bed, "beat", BEAT), 1);
+    struct engine *second = bed_second_engine(bed);
+    tick_engine(bed, second);
+    assert_int_equal(put(bed, "beat", BEAT), 1);
     for (size_t minute = 1; minute <= 5; minute++) {
-        bed.now_ms += 60000;
-        tick_engine(&bed, minute % 2 ? second : bed.engine);
-        tick_engine(&bed, minute % 2 ? bed.engine : second);
-        assert_int_equal(queued(&bed), minute);
+        bed->now_ms += 60000;
+        tick_engine(bed, minute % 2 ? second : bed->engine);
+        tick_engine(bed, minute % 2 ? bed->engine : second);
+        assert_int_equal(queued(bed), minute);
     }
     engine_close(second);
-    bed_release(&bed);
 }
 
-static void an_entry_is_noticed_by_an_engine_that_did_not_set_it(void **state)
+BED_TEST(an_entry_is_noticed_by_an_engine_that_did_not_set_it, NULL)
 {
-    (void)state;
-    struct bed bed;
-    bed_init(&bed, NULL);
-    struct engine *second = bed_second_engine(&bed);
-    tick_engine(&bed, second);
-    assert_int_equal(put(&bed, "beat", BEAT), 1);
-    tick_engine(&bed, second);
+    struct engine *second = bed_second_engine(bed);
+    tick_engine(bed, second);
+    assert_int_equal(put(bed, "beat", BEAT), 1);
+    tick_engine(bed, second);
     assert_int_equal(engine_next_ms(second), BED_START_MS + 60000);
-    bed.now_ms += 60000;
-    tick_engine(&bed, second);
-    assert_int_equal(queued(&bed), 1);
-    assert_int_equal(remove_as(&bed, TENANT, "beat", NULL), 0);
-    bed.now_ms += 60000;
-    tick_engine(&bed, second);
-    assert_int_equal(queued(&bed), 1);
+    bed->now_ms += 60000;
+    tick_engine(bed, second);
+    assert_int_equal(queued(bed), 1);
+    assert_int_equal(remove_as(bed, TENANT, "beat", NULL), 0);
+    bed->now_ms += 60000;
+    tick_engine(bed, second);
+    assert_int_equal(queued(bed), 1);
     engine_close(second);
-    bed_release(&bed);
 }
 
-static void stored_entry_survives_a_reopen_and_makes_up_for_the_last_tick(void **state)
+BED_TEST(stored_entry_survives_a_reopen_and_makes_up_for_the_last_tick, NULL)
 {
-    (void)state;
-    struct bed bed;
-    bed_init(&bed, NULL);
-    assert_int_equal(put(&bed, "beat", BEAT), 1);
-    bed_pass(&bed, 60000);
-    assert_int_equal(queued(&bed), 1);
+    assert_int_equal(put(bed, "beat", BEAT), 1);
+    bed_pass(bed, 60000);
+    assert_int_equal(queued(bed), 1);
     /* The new one comes before the former goes, since a store in memory goes with its last user. */
-    struct engine *second = bed_second_engine(&bed);
-    engine_close(bed.engine);
-    bed.engine = second;
-    bed_pass(&bed, 10 * 60000);
-    assert_int_equal(queued(&bed), 2);
-    bed_release(&bed);
+    struct engine *second = bed_second_engine(bed);
+    engine_close(bed->engine);
+    bed->engine = second;
+    bed_pass(bed, 10 * 60000);
+    assert_int_equal(queued(bed), 2);
 }
 
-static void removed_entry_ticks_no_more(void **state)
+BED_TEST(removed_entry_ticks_no_more, NULL)
 {
-    (void)state;
-    struct bed bed;
     struct redrive_err err = {0};
-    bed_init(&bed, NULL);
-    assert_int_equal(put(&bed, "beat", BEAT), 1);
-    bed_pass(&bed, 60000);
-    assert_int_equal(remove_as(&bed, TENANT, "baet", &err), REDRIVE_E_NOT_FOUND);
+    assert_int_equal(put(bed, "beat", BEAT), 1);
+    bed_pass(bed, 60000);
+    assert_int_equal(remove_as(bed, TENANT, "baet", &err), REDRIVE_E_NOT_FOUND);
     assert_string_equal(err.hint, "did you mean 'beat'?");
-    assert_int_equal(remove_as(&bed, TENANT, "beat", NULL), 0);
-    assert_int_equal(remove_as(&bed, TENANT, "beat", NULL), REDRIVE_E_NOT_FOUND);
-    bed_pass(&bed, 10 * 60000);
-    assert_int_equal(queued(&bed), 1);
+    assert_int_equal(remove_as(bed, TENANT, "beat", NULL), 0);
+    assert_int_equal(remove_as(bed, TENANT, "beat", NULL), REDRIVE_E_NOT_FOUND);
+    bed_pass(bed, 10 * 60000);
+    assert_int_equal(queued(bed), 1);
     /* One that comes back is new: nothing is made up for. */
-    assert_int_equal(put(&bed, "beat", BEAT), 1);
-    bed_tick(&bed);
-    assert_int_equal(queued(&bed), 1);
-    bed_release(&bed);
+    assert_int_equal(put(bed, "beat", BEAT), 1);
+    bed_tick(bed);
+    assert_int_equal(queued(bed), 1);
 }
 
-static void replaced_schedule_starts_with_its_own_next_tick(void **state)
+BED_TEST(replaced_schedule_starts_with_its_own_next_tick, NULL)
 {
-    (void)state;
-    struct bed bed;
-    bed_init(&bed, NULL);
-    assert_int_equal(put(&bed, "beat", HOURLY), 1);
-    bed_pass(&bed, 90 * 60000 + 500);
-    assert_int_equal(queued(&bed), 1);
-    assert_int_equal(put(&bed, "beat", BEAT), 0);
-    bed_tick(&bed);
-    assert_int_equal(queued(&bed), 1);
-    bed_pass(&bed, 60000);
-    assert_int_equal(queued(&bed), 2);
-    assert_int_equal(put(&bed, "beat", HOURLY), 0);
-    bed_pass(&bed, 5 * 60000);
-    assert_int_equal(queued(&bed), 2);
-    bed_release(&bed);
+    assert_int_equal(put(bed, "beat", HOURLY), 1);
+    bed_pass(bed, 90 * 60000 + 500);
+    assert_int_equal(queued(bed), 1);
+    assert_int_equal(put(bed, "beat", BEAT), 0);
+    bed_tick(bed);
+    assert_int_equal(queued(bed), 1);
+    bed_pass(bed, 60000);
+    assert_int_equal(queued(bed), 2);
+    assert_int_equal(put(bed, "beat", HOURLY), 0);
+    bed_pass(bed, 5 * 60000);
+    assert_int_equal(queued(bed), 2);
 }
 
-static void another_payload_loses_no_tick_that_is_due(void **state)
+BED_TEST(another_payload_loses_no_tick_that_is_due, NULL)
 {
-    (void)state;
-    struct bed bed;
-    bed_init(&bed, NULL);
-    assert_int_equal(put(&bed, "beat", BEAT), 1);
-    bed.now_ms += 60000;
+    assert_int_equal(put(bed, "beat", BEAT), 1);
+    bed->now_ms += 60000;
     assert_int_equal(
-        put(&bed, "beat",
+        put(bed, "beat",
             "{\"task\":\"store_status\",\"schedule\":\"* * * * *\",\"overlap\":\"allow\","
             "\"payload\":{\"a\":1}}"),
         0);
-    bed_tick(&bed);
-    check_str(bed_claim_one(&bed)->spec.payload, "{\"a\":1}");
-    bed_release(&bed);
+    bed_tick(bed);
+    check_str(bed_claim_one(bed)->spec.payload, "{\"a\":1}");
 }
 
-static void the_same_entry_again_changes_nothing(void **state)
+BED_TEST(the_same_entry_again_changes_nothing, NULL)
 {
-    (void)state;
-    struct bed bed;
-    bed_init(&bed, NULL);
-    assert_int_equal(put(&bed, "beat", BEAT), 1);
-    const int64_t before = versions(&bed);
-    bed.now_ms += 1000;
+    assert_int_equal(put(bed, "beat", BEAT), 1);
+    const int64_t before = versions(bed);
+    bed->now_ms += 1000;
     assert_int_equal(
-        put(&bed, "beat",
+        put(bed, "beat",
             "{\"overlap\": \"allow\", \"timezone\": \"UTC\", \"task\": \"store_status\", "
             "\"payload\": null, \"schedule\": \"* * * * *\"}"),
         0);
-    assert_int_equal(versions(&bed), before);
-    bed_release(&bed);
+    assert_int_equal(versions(bed), before);
 }
 
-static void overlap_and_hand_hold_for_stored_entries(void **state)
+BED_TEST(overlap_and_hand_hold_for_stored_entries, NULL)
 {
-    (void)state;
-    struct bed bed;
     struct cron_op op;
-    bed_init(&bed, NULL);
-    assert_int_equal(put(&bed, "beat", "{\"task\":\"store_status\",\"schedule\":\"* * * * *\"}"),
-                     1);
-    bed_pass(&bed, 60000);
-    bed_pass(&bed, 60000);
-    assert_int_equal(queued(&bed), 1);
+    assert_int_equal(put(bed, "beat", "{\"task\":\"store_status\",\"schedule\":\"* * * * *\"}"), 1);
+    bed_pass(bed, 60000);
+    bed_pass(bed, 60000);
+    assert_int_equal(queued(bed), 1);
     cron_op_init(&op, TENANT, STR("beat"));
-    assert_int_equal(engine_apply_one(bed.engine, &op.op, NULL), REDRIVE_E_STATE);
-    assert_int_equal(put(&bed, "other", BEAT), 1);
+    assert_int_equal(engine_apply_one(bed->engine, &op.op, NULL), REDRIVE_E_STATE);
+    assert_int_equal(put(bed, "other", BEAT), 1);
     cron_op_init(&op, TENANT, STR("other"));
-    assert_int_equal(engine_apply_one(bed.engine, &op.op, NULL), 0);
-    assert_int_equal(queued(&bed), 2);
-    bed_release(&bed);
+    assert_int_equal(engine_apply_one(bed->engine, &op.op, NULL), 0);
+    assert_int_equal(queued(bed), 2);
 }
 
 /* ---- Who is heard ---------------------------------------------------------------------------- */
 
 #define OWN "cron: {beat: {task: own, schedule: \"0 * * * *\", overlap: allow}}\n"
 
-static void the_configuration_wins_and_cannot_be_changed(void **state)
+BED_TEST(the_configuration_wins_and_cannot_be_changed, OWN)
 {
-    (void)state;
-    struct bed bed;
     struct redrive_err err = {0};
-    bed_init(&bed, OWN);
-    assert_int_equal(put(&bed, "beat", BEAT), REDRIVE_E_STATE);
-    assert_int_equal(remove_as(&bed, TENANT, "beat", &err), REDRIVE_E_STATE);
+    assert_int_equal(put(bed, "beat", BEAT), REDRIVE_E_STATE);
+    assert_int_equal(remove_as(bed, TENANT, "beat", &err), REDRIVE_E_STATE);
     assert_non_null(strstr(err.hint, "redrive.yaml"));
     /* It is the business of one tenant. */
-    assert_int_equal(put_as(&bed, STR("acme"), "beat", BEAT), 1);
-    bed_release(&bed);
+    assert_int_equal(put_as(bed, STR("acme"), "beat", BEAT), 1);
 }
 
-static void stored_entry_is_back_when_the_configuration_lets_go(void **state)
+TEST(stored_entry_is_back_when_the_configuration_lets_go)
 {
-    (void)state;
     struct bed with, bed;
     bed_init(&with, OWN);
     bed_init(&bed, "strict_tasks: false\n");
@@ -299,9 +257,8 @@ static void stored_entry_is_back_when_the_configuration_lets_go(void **state)
     bed_release(&with);
 }
 
-static void tick_whose_job_is_refused_is_passed_over(void **state)
+TEST(tick_whose_job_is_refused_is_passed_over)
 {
-    (void)state;
     struct bed strict, bed;
     struct cron_op op;
     bed_init(&strict, "strict_tasks: true\n");
@@ -317,98 +274,82 @@ static void tick_whose_job_is_refused_is_passed_over(void **state)
     bed_release(&strict);
 }
 
-static void tenants_have_entries_of_their_own(void **state)
+BED_TEST(tenants_have_entries_of_their_own, NULL)
 {
-    (void)state;
-    struct bed bed;
     struct cron_page page = {0};
-    bed_init(&bed, NULL);
-    assert_int_equal(put_as(&bed, STR("acme"), "beat", HOURLY), 1);
-    assert_int_equal(put(&bed, "beat", BEAT), 1);
-    assert_int_equal(remove_as(&bed, STR("other"), "beat", NULL), REDRIVE_E_NOT_FOUND);
-    bed_pass(&bed, 60000);
-    check_str(bed_claim_one(&bed)->spec.tenant, ENGINE_TENANT_DEFAULT);
-    assert_int_equal(remove_as(&bed, TENANT, "beat", NULL), 0);
-    bed_pass(&bed, 3540000);
-    check_str(bed_claim_one(&bed)->spec.tenant, "acme");
-    assert_int_equal(cron_page_read(engine_store(bed.engine), NULL, TENANT, 0, &page, NULL), 0);
+    assert_int_equal(put_as(bed, STR("acme"), "beat", HOURLY), 1);
+    assert_int_equal(put(bed, "beat", BEAT), 1);
+    assert_int_equal(remove_as(bed, STR("other"), "beat", NULL), REDRIVE_E_NOT_FOUND);
+    bed_pass(bed, 60000);
+    check_str(bed_claim_one(bed)->spec.tenant, ENGINE_TENANT_DEFAULT);
+    assert_int_equal(remove_as(bed, TENANT, "beat", NULL), 0);
+    bed_pass(bed, 3540000);
+    check_str(bed_claim_one(bed)->spec.tenant, "acme");
+    assert_int_equal(cron_page_read(engine_store(bed->engine), NULL, TENANT, 0, &page, NULL), 0);
     assert_int_equal(page.n, 0);
     cron_page_release(&page);
-    bed_release(&bed);
 }
 
 /* ---- Rows ------------------------------------------------------------------------------------ */
 
-static void row_without_a_definition_is_a_mark(void **state)
+BED_TEST(row_without_a_definition_is_a_mark, OWN)
 {
-    (void)state;
-    struct bed bed;
     char row[128];
-    bed_init(&bed, OWN);
     /* As versions before stored entries have written it. */
     (void)snprintf(row, sizeof row,
                    "{\"task\":\"own\",\"schedule\":\"0 * * * *\",\"timezone\":\"UTC\","
                    "\"last_tick_ms\":%" PRId64 "}",
-                   bed.now_ms - 7200000);
-    put_row(&bed, "beat", row, 1);
-    put_row(&bed, "gone", row, 0);
-    bed_tick(&bed);
-    assert_int_equal(queued(&bed), 1);
-    assert_int_equal(remove_as(&bed, TENANT, "gone", NULL), REDRIVE_E_NOT_FOUND);
-    assert_int_equal(put(&bed, "gone", BEAT), 1);
-    bed_tick(&bed);
-    assert_int_equal(queued(&bed), 1);
-    bed_pass(&bed, 60000);
-    assert_int_equal(queued(&bed), 2);
-    bed_release(&bed);
+                   bed->now_ms - 7200000);
+    put_row(bed, "beat", row, 1);
+    put_row(bed, "gone", row, 0);
+    bed_tick(bed);
+    assert_int_equal(queued(bed), 1);
+    assert_int_equal(remove_as(bed, TENANT, "gone", NULL), REDRIVE_E_NOT_FOUND);
+    assert_int_equal(put(bed, "gone", BEAT), 1);
+    bed_tick(bed);
+    assert_int_equal(queued(bed), 1);
+    bed_pass(bed, 60000);
+    assert_int_equal(queued(bed), 2);
 }
 
-static void definition_that_is_not_understood_is_left_alone(void **state)
+BED_TEST(definition_that_is_not_understood_is_left_alone, NULL)
 {
-    (void)state;
-    struct bed bed;
     struct cron_page page = {0};
-    bed_init(&bed, NULL);
-    put_row(&bed, "later", "{\"last_tick_ms\":0,\"entry\":{\"every\":\"5m\"}}", 0);
-    put_row(&bed, "broken", "{", 0);
-    assert_int_equal(put(&bed, "beat", BEAT), 1);
-    const int64_t before = versions(&bed);
-    bed_pass(&bed, 60000);
-    assert_int_equal(queued(&bed), 1);
-    assert_int_equal(versions(&bed), before + 1);
+    put_row(bed, "later", "{\"last_tick_ms\":0,\"entry\":{\"every\":\"5m\"}}", 0);
+    put_row(bed, "broken", "{", 0);
+    assert_int_equal(put(bed, "beat", BEAT), 1);
+    const int64_t before = versions(bed);
+    bed_pass(bed, 60000);
+    assert_int_equal(queued(bed), 1);
+    assert_int_equal(versions(bed), before + 1);
     assert_int_equal(
-        cron_page_read(engine_store(bed.engine), NULL, TENANT, bed.now_ms, &page, NULL), 0);
+        cron_page_read(engine_store(bed->engine), NULL, TENANT, bed->now_ms, &page, NULL), 0);
     assert_int_equal(page.n, 1);
     assert_string_equal(page.items[0].entry->name, "beat");
     assert_int_equal(page.items[0].last_ms, BED_START_MS + 60000);
     assert_int_equal(page.items[0].next_ms, BED_START_MS + 120000);
     cron_page_release(&page);
-    assert_int_equal(remove_as(&bed, TENANT, "later", NULL), 0);
-    bed_release(&bed);
+    assert_int_equal(remove_as(bed, TENANT, "later", NULL), 0);
 }
 
-static void damaged_row_of_a_configured_entry_is_written_anew(void **state)
+BED_TEST(damaged_row_of_a_configured_entry_is_written_anew, OWN)
 {
-    (void)state;
     static const char *const DAMAGED[] = {"{", "[]", "{\"last_tick_ms\":-1}",
                                           "{\"last_tick_ms\":1,\"schedule\":7}"};
-    struct bed bed;
-    bed_init(&bed, OWN);
     for (size_t i = 0; i < sizeof DAMAGED / sizeof DAMAGED[0]; i++) {
-        put_row(&bed, "beat", DAMAGED[i], versions(&bed));
-        bed_pass(&bed, 60000);
-        assert_int_equal(queued(&bed), i);
-        bed_pass(&bed, 59 * 60000);
-        assert_int_equal(queued(&bed), i + 1);
+        put_row(bed, "beat", DAMAGED[i], versions(bed));
+        bed_pass(bed, 60000);
+        assert_int_equal(queued(bed), i);
+        bed_pass(bed, 59 * 60000);
+        assert_int_equal(queued(bed), i + 1);
     }
     /* Nor does it stop a process that starts. */
-    put_row(&bed, "beat", "{", versions(&bed));
-    struct engine *second = bed_second_engine(&bed);
-    tick_engine(&bed, second);
-    bed_pass(&bed, 60 * 60000);
-    assert_int_equal(queued(&bed), 5);
+    put_row(bed, "beat", "{", versions(bed));
+    struct engine *second = bed_second_engine(bed);
+    tick_engine(bed, second);
+    bed_pass(bed, 60 * 60000);
+    assert_int_equal(queued(bed), 5);
     engine_close(second);
-    bed_release(&bed);
 }
 
 /* Does what the other does, and then makes the transaction fail. */
@@ -424,37 +365,32 @@ static int apply_and_fail(struct engine *e, struct op *base, struct redrive_err 
     return rc < 0 ? rc : REDRIVE_E_NOMEM;
 }
 
-static void what_a_failed_transaction_has_set_is_not_believed(void **state)
+BED_TEST(what_a_failed_transaction_has_set_is_not_believed, NULL)
 {
-    (void)state;
-    struct bed bed;
     struct cron_put_op op;
-    bed_init(&bed, NULL);
-    struct engine *first = bed.engine, *second = bed_second_engine(&bed);
-    assert_int_equal(put(&bed, "beat", HOURLY), 1);
+    struct engine *first = bed->engine, *second = bed_second_engine(bed);
+    assert_int_equal(put(bed, "beat", HOURLY), 1);
     assert_int_equal(cron_put_op_init(&op, first, TENANT, STR("beat"), STR(BEAT), NULL), 0);
     struct failing_op failing = {.op = {.apply = apply_and_fail}, .inner = &op.op};
     assert_int_equal(engine_apply_one(first, &failing.op, NULL), REDRIVE_E_NOMEM);
     cron_put_op_release(&op);
     /* The row of the other gets the version that the failed one had. */
-    bed.engine = second;
-    assert_int_equal(put(&bed, "beat", "{\"task\":\"store_status\",\"schedule\":\"30 * * * *\"}"),
+    bed->engine = second;
+    assert_int_equal(put(bed, "beat", "{\"task\":\"store_status\",\"schedule\":\"30 * * * *\"}"),
                      0);
-    bed.engine = first;
-    bed_pass(&bed, 60000);
-    assert_int_equal(queued(&bed), 0);
-    bed_pass(&bed, 29 * 60000);
-    assert_int_equal(queued(&bed), 1);
+    bed->engine = first;
+    bed_pass(bed, 60000);
+    assert_int_equal(queued(bed), 0);
+    bed_pass(bed, 29 * 60000);
+    assert_int_equal(queued(bed), 1);
     engine_close(second);
-    bed_release(&bed);
 }
 
 /* ---- Refusals -------------------------------------------------------------------------------- */
 
-static void entries_are_checked_by_the_rules_of_the_configuration(void **state)
+BED_TEST(entries_are_checked_by_the_rules_of_the_configuration,
+         "tasks: {store_status: {}, picky: {payload: required}}\nstrict_tasks: true\n")
 {
-    (void)state;
-    struct bed bed;
     static const struct {
         const char *json, *field, *message;
     } CASES[] = {
@@ -475,90 +411,53 @@ static void entries_are_checked_by_the_rules_of_the_configuration(void **state)
         {"{\"task\":\"picky\",\"schedule\":\"@daily\"}", "payload",
          "task 'picky' requires a payload"},
     };
-    bed_init(&bed, "tasks: {store_status: {}, picky: {payload: required}}\nstrict_tasks: true\n");
     for (size_t i = 0; i < sizeof CASES / sizeof CASES[0]; i++) {
         struct redrive_err err = {0};
         struct cron_put_op op;
-        assert_true(cron_put_op_init(&op, bed.engine, TENANT, STR("beat"), str_of(CASES[i].json),
+        assert_true(cron_put_op_init(&op, bed->engine, TENANT, STR("beat"), str_of(CASES[i].json),
                                      &err) < 0);
         assert_string_equal(op.field, CASES[i].field);
         if (CASES[i].message)
             assert_string_equal(err.message, CASES[i].message);
         cron_put_op_release(&op);
     }
-    assert_int_equal(put(&bed, "two words", BEAT), REDRIVE_E_INVALID);
-    assert_int_equal(put(&bed, "\xff", BEAT), REDRIVE_E_INVALID);
-    assert_int_equal(versions(&bed), 0);
-    bed_release(&bed);
+    assert_int_equal(put(bed, "two words", BEAT), REDRIVE_E_INVALID);
+    assert_int_equal(put(bed, "\xff", BEAT), REDRIVE_E_INVALID);
+    assert_int_equal(versions(bed), 0);
 }
 
-static void entries_are_bounded_in_size_and_number(void **state)
+BED_TEST(entries_are_bounded_in_size_and_number, NULL)
 {
-    (void)state;
-    struct bed bed;
     struct buf json;
     char name[32];
-    bed_init(&bed, NULL);
     buf_init(&json, 1u << 20);
     buf_puts(&json, "{\"task\":\"store_status\",\"schedule\":\"@daily\",\"payload\":\"");
     for (int i = 0; i < 64 * 1024; i++)
         buf_putc(&json, 'x');
     buf_puts(&json, "\"}");
-    assert_int_equal(put(&bed, "big", buf_cstr(&json)), REDRIVE_E_TOO_BIG);
+    assert_int_equal(put(bed, "big", buf_cstr(&json)), REDRIVE_E_TOO_BIG);
     buf_release(&json);
     for (int i = 0; i < CRON_STORED_MAX; i++) {
         (void)snprintf(name, sizeof name, "n%d", i);
-        put_row(&bed, name, "{\"last_tick_ms\":0,\"entry\":" HOURLY "}", 0);
+        put_row(bed, name, "{\"last_tick_ms\":0,\"entry\":" HOURLY "}", 0);
     }
-    assert_int_equal(put(&bed, "more", BEAT), REDRIVE_E_STATE);
-    assert_int_equal(put(&bed, "n7", BEAT), 0);
-    assert_int_equal(put_as(&bed, STR("acme"), "more", BEAT), 1);
-    bed_release(&bed);
+    assert_int_equal(put(bed, "more", BEAT), REDRIVE_E_STATE);
+    assert_int_equal(put(bed, "n7", BEAT), 0);
+    assert_int_equal(put_as(bed, STR("acme"), "more", BEAT), 1);
 }
 
 /* Its version starts anew, and says nothing about what it was before. */
-static void an_entry_that_is_removed_and_set_again_is_the_new_one_everywhere(void **state)
+BED_TEST(an_entry_that_is_removed_and_set_again_is_the_new_one_everywhere, NULL)
 {
-    (void)state;
-    struct bed bed;
-    bed_init(&bed, NULL);
-    struct engine *other = bed_second_engine(&bed);
-    assert_int_equal(put(&bed, "beat", BEAT), 1);
-    tick_engine(&bed, other);
-    assert_int_equal(remove_as(&bed, TENANT, "beat", NULL), 0);
-    assert_int_equal(put(&bed, "beat", HOURLY), 1);
+    struct engine *other = bed_second_engine(bed);
+    assert_int_equal(put(bed, "beat", BEAT), 1);
+    tick_engine(bed, other);
+    assert_int_equal(remove_as(bed, TENANT, "beat", NULL), 0);
+    assert_int_equal(put(bed, "beat", HOURLY), 1);
     for (int i = 0; i < 5; i++) {
-        bed.now_ms += 60000;
-        tick_engine(&bed, other);
+        bed->now_ms += 60000;
+        tick_engine(bed, other);
     }
-    assert_int_equal(queued(&bed), 0);
+    assert_int_equal(queued(bed), 0);
     engine_close(other);
-    bed_release(&bed);
-}
-
-CHECK_FILE(cron_entry)
-{
-    const struct CMUnitTest tests[] = {
-        T(an_entry_that_is_removed_and_set_again_is_the_new_one_everywhere),
-        T(stored_entry_ticks_from_the_next_time_on),
-        T(two_engines_make_each_tick_of_a_stored_entry_once),
-        T(an_entry_is_noticed_by_an_engine_that_did_not_set_it),
-        T(stored_entry_survives_a_reopen_and_makes_up_for_the_last_tick),
-        T(removed_entry_ticks_no_more),
-        T(replaced_schedule_starts_with_its_own_next_tick),
-        T(another_payload_loses_no_tick_that_is_due),
-        T(the_same_entry_again_changes_nothing),
-        T(overlap_and_hand_hold_for_stored_entries),
-        T(the_configuration_wins_and_cannot_be_changed),
-        T(stored_entry_is_back_when_the_configuration_lets_go),
-        T(tick_whose_job_is_refused_is_passed_over),
-        T(tenants_have_entries_of_their_own),
-        T(row_without_a_definition_is_a_mark),
-        T(definition_that_is_not_understood_is_left_alone),
-        T(damaged_row_of_a_configured_entry_is_written_anew),
-        T(what_a_failed_transaction_has_set_is_not_believed),
-        T(entries_are_checked_by_the_rules_of_the_configuration),
-        T(entries_are_bounded_in_size_and_number),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

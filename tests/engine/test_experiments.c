@@ -66,200 +66,161 @@ static void publish(struct engine *engine)
 
 /* ---- The choice ------------------------------------------------------------------------------ */
 
-static void a_job_is_retried_by_the_policy_of_its_arm(void **state)
+BED_TEST(a_job_is_retried_by_the_policy_of_its_arm, PATIENCE)
 {
-    (void)state;
-    struct bed bed;
-    bed_init(&bed, PATIENCE);
-    submit_id(&bed, IN_CONTROL);
-    check_arm(&bed, IN_CONTROL, "patience/control", 2);
-    assert_int_equal(fail_once(&bed, IN_CONTROL), 1000);
-    bed_pass(&bed, 1000);
-    assert_int_equal(fail_once(&bed, IN_CONTROL), -1);
+    submit_id(bed, IN_CONTROL);
+    check_arm(bed, IN_CONTROL, "patience/control", 2);
+    assert_int_equal(fail_once(bed, IN_CONTROL), 1000);
+    bed_pass(bed, 1000);
+    assert_int_equal(fail_once(bed, IN_CONTROL), -1);
 
-    submit_id(&bed, IN_SLOW);
-    check_arm(&bed, IN_SLOW, "patience/slow", 4);
+    submit_id(bed, IN_SLOW);
+    check_arm(bed, IN_SLOW, "patience/slow", 4);
     for (int i = 0; i < 3; i++) {
-        assert_int_equal(fail_once(&bed, IN_SLOW), 10000);
-        bed_pass(&bed, 10000);
+        assert_int_equal(fail_once(bed, IN_SLOW), 10000);
+        bed_pass(bed, 10000);
     }
-    assert_int_equal(fail_once(&bed, IN_SLOW), -1);
-    bed_release(&bed);
+    assert_int_equal(fail_once(bed, IN_SLOW), -1);
 }
 
-static void jobs_without_an_id_get_an_arm_too(void **state)
+BED_TEST(jobs_without_an_id_get_an_arm_too, PATIENCE)
 {
-    (void)state;
-    struct bed bed;
-    bed_init(&bed, PATIENCE);
     for (int i = 0; i < 40; i++)
-        (void)bed_submit(&bed, "call", NULL);
-    const int64_t control = bed_counter(&bed, "arm_submitted", "arm:patience/control");
-    const int64_t slow = bed_counter(&bed, "arm_submitted", "arm:patience/slow");
+        (void)bed_submit(bed, "call", NULL);
+    const int64_t control = bed_counter(bed, "arm_submitted", "arm:patience/control");
+    const int64_t slow = bed_counter(bed, "arm_submitted", "arm:patience/slow");
     assert_int_equal(control + slow, 40);
     assert_true(control > 5 && slow > 5);
-    assert_int_equal(bed_claim(&bed, 40), 40);
+    assert_int_equal(bed_claim(bed, 40), 40);
     for (size_t i = 0; i < 40; i++) {
-        const struct job *job = &bed.claim.jobs[i];
+        const struct job *job = &bed->claim.jobs[i];
         const struct arm *arm =
-            experiment_choose(config_task(bed.config, STR("call"))->experiment, job->spec.id);
+            experiment_choose(config_task(bed->config, STR("call"))->experiment, job->spec.id);
         struct str experiment, name;
         assert_true(arm_split(arm_kept(job->spec.policy), &experiment, &name));
         assert_true(str_is(experiment, "patience") && str_is(name, arm->name));
     }
-    bed_release(&bed);
 }
 
-static void a_job_with_a_policy_of_its_own_takes_no_part(void **state)
+BED_TEST(a_job_with_a_policy_of_its_own_takes_no_part, PATIENCE)
 {
-    (void)state;
-    struct bed bed;
-    bed_init(&bed, PATIENCE);
     const struct job_spec own = {
         .task = STR("call"), .id = STR(IN_SLOW), .policy = STR("{\"max_attempts\":3}")};
-    (void)bed_submit_spec(&bed, &own);
-    check_arm(&bed, IN_SLOW, "", 3);
-    assert_int_equal(bed_counter(&bed, "arm_submitted", "arm:patience/slow"), 0);
-    bed_release(&bed);
+    (void)bed_submit_spec(bed, &own);
+    check_arm(bed, IN_SLOW, "", 3);
+    assert_int_equal(bed_counter(bed, "arm_submitted", "arm:patience/slow"), 0);
 }
 
-static void a_client_cannot_choose_an_arm(void **state)
+BED_TEST(a_client_cannot_choose_an_arm, PATIENCE)
 {
-    (void)state;
-    struct bed bed;
-    bed_init(&bed, PATIENCE);
     const struct job_spec chosen = {.task = STR("call"),
                                     .policy = STR("{\"experiment\":\"patience/slow\"}")};
-    assert_int_equal(bed_try_submit(&bed, &chosen), REDRIVE_E_INVALID);
-    bed_release(&bed);
+    assert_int_equal(bed_try_submit(bed, &chosen), REDRIVE_E_INVALID);
 }
 
-static void a_traceparent_is_kept_beside_the_arm(void **state)
+BED_TEST(a_traceparent_is_kept_beside_the_arm, PATIENCE)
 {
-    (void)state;
-    struct bed bed;
-    bed_init(&bed, PATIENCE);
     const struct job_spec traced = {
         .task = STR("call"), .id = STR(IN_SLOW), .policy = STR("{\"traceparent\":\"" TRACE "\"}")};
-    (void)bed_submit_spec(&bed, &traced);
-    check_arm(&bed, IN_SLOW, "patience/slow", 4);
-    struct job_page page = look_up(&bed, IN_SLOW);
+    (void)bed_submit_spec(bed, &traced);
+    check_arm(bed, IN_SLOW, "patience/slow", 4);
+    struct job_page page = look_up(bed, IN_SLOW);
     check_str(trace_kept(page.jobs[0].spec.policy), TRACE);
     job_page_release(&page);
-    assert_int_equal(fail_once(&bed, IN_SLOW), 10000);
-    bed_release(&bed);
+    assert_int_equal(fail_once(bed, IN_SLOW), 10000);
 }
 
 /* The client has said nothing about a policy, either time. */
-static void a_request_that_is_repeated_is_the_same_one(void **state)
+BED_TEST(a_request_that_is_repeated_is_the_same_one, PATIENCE)
 {
-    (void)state;
-    struct bed bed;
     struct submit_op op;
-    bed_init(&bed, PATIENCE);
-    submit_id(&bed, IN_SLOW);
+    submit_id(bed, IN_SLOW);
     const struct job_spec spec = {.task = STR("call"), .id = STR(IN_SLOW)};
     const struct job_spec other = {
         .task = STR("call"), .id = STR(IN_SLOW), .policy = STR("{\"max_attempts\":3}")};
-    assert_int_equal(submit_op_init(&op, bed.engine, &spec, 1, NULL), 0);
+    assert_int_equal(submit_op_init(&op, bed->engine, &spec, 1, NULL), 0);
     op.key = STR(IN_SLOW);
-    assert_int_equal(engine_apply_one(bed.engine, &op.op, NULL), 0);
+    assert_int_equal(engine_apply_one(bed->engine, &op.op, NULL), 0);
     assert_true(op.answers[0].code == 0 && op.answers[0].existed);
     submit_op_release(&op);
-    assert_int_equal(submit_op_init(&op, bed.engine, &other, 1, NULL), 0);
+    assert_int_equal(submit_op_init(&op, bed->engine, &other, 1, NULL), 0);
     op.key = STR(IN_SLOW);
-    assert_int_equal(engine_apply_one(bed.engine, &op.op, NULL), 0);
+    assert_int_equal(engine_apply_one(bed->engine, &op.op, NULL), 0);
     assert_int_equal(op.answers[0].code, REDRIVE_E_EXISTS);
     submit_op_release(&op);
-    bed_release(&bed);
 }
 
 /* A record whose id is taken gets its unique key for an id, and the arm of that. */
-static void a_record_has_the_arm_of_the_id_that_it_gets(void **state)
+BED_TEST(a_record_has_the_arm_of_the_id_that_it_gets, PATIENCE)
 {
-    (void)state;
-    struct bed bed;
     struct submit_op op;
-    bed_init(&bed, PATIENCE);
-    submit_id(&bed, IN_CONTROL);
+    submit_id(bed, IN_CONTROL);
     const struct job_spec record = {
         .task = STR("call"), .id = STR(IN_CONTROL), .unique_key = STR(IN_SLOW)};
-    assert_int_equal(submit_op_init(&op, bed.engine, &record, 1, NULL), 0);
+    assert_int_equal(submit_op_init(&op, bed->engine, &record, 1, NULL), 0);
     op.records = true;
-    assert_int_equal(engine_apply_one(bed.engine, &op.op, NULL), 0);
+    assert_int_equal(engine_apply_one(bed->engine, &op.op, NULL), 0);
     check_str(op.answers[0].id, IN_SLOW);
     submit_op_release(&op);
-    check_arm(&bed, IN_SLOW, "patience/slow", 4);
-    bed_release(&bed);
+    check_arm(bed, IN_SLOW, "patience/slow", 4);
 }
 
 /* ---- Several processes, and changes in the middle -------------------------------------------- */
 
-static void a_process_that_knows_nothing_of_it_goes_by_the_arm(void **state)
+BED_TEST(a_process_that_knows_nothing_of_it_goes_by_the_arm, PATIENCE)
 {
-    (void)state;
-    struct bed bed;
-    bed_init(&bed, PATIENCE);
-    publish(bed.engine);
-    struct engine *bare = bed_engine_without_config(&bed), *own = bed.engine;
-    submit_id(&bed, IN_SLOW);
-    bed.engine = bare;
-    assert_int_equal(fail_once(&bed, IN_SLOW), 10000);
+    publish(bed->engine);
+    struct engine *bare = bed_engine_without_config(bed), *own = bed->engine;
+    submit_id(bed, IN_SLOW);
+    bed->engine = bare;
+    assert_int_equal(fail_once(bed, IN_SLOW), 10000);
     /* And chooses arms for the jobs that it submits. */
-    submit_id(&bed, IN_CONTROL);
-    check_arm(&bed, IN_CONTROL, "patience/control", 2);
-    assert_int_equal(fail_once(&bed, IN_CONTROL), 1000);
-    submit_id(&bed, "job-6");
-    check_arm(&bed, "job-6", "patience/slow", 4);
-    bed.engine = own;
+    submit_id(bed, IN_CONTROL);
+    check_arm(bed, IN_CONTROL, "patience/control", 2);
+    assert_int_equal(fail_once(bed, IN_CONTROL), 1000);
+    submit_id(bed, "job-6");
+    check_arm(bed, "job-6", "patience/slow", 4);
+    bed->engine = own;
     engine_close(bare);
-    bed_release(&bed);
 }
 
 /* Stopped, and the task's own policy is another one now. */
-static void jobs_keep_the_policy_that_they_have_when_it_stops(void **state)
+BED_TEST(jobs_keep_the_policy_that_they_have_when_it_stops, PATIENCE)
 {
-    (void)state;
-    struct bed bed;
-    bed_init(&bed, PATIENCE);
-    submit_id(&bed, IN_CONTROL);
-    assert_int_equal(fail_once(&bed, IN_CONTROL), 1000);
-    submit_id(&bed, IN_SLOW);
-    bed_reload(&bed, "tasks: {call: {retry: {max_attempts: 9, strategy: fixed, initial_delay: 7s, "
-                     "retry_on: [database]}, on: {transient: {initial_delay: 77s}}, breaker: "
-                     "{failure_threshold: 0, failure_rate: 0}}}\n");
-    assert_int_equal(fail_once(&bed, IN_SLOW), 10000);
-    bed_pass(&bed, 1000);
-    assert_int_equal(fail_once(&bed, IN_CONTROL), -1);
-    submit_id(&bed, "job-6");
-    check_arm(&bed, "job-6", "", 9);
-    assert_int_equal(fail_once(&bed, "job-6"), -1); /* not one of retry_on */
+    submit_id(bed, IN_CONTROL);
+    assert_int_equal(fail_once(bed, IN_CONTROL), 1000);
+    submit_id(bed, IN_SLOW);
+    bed_reload(bed, "tasks: {call: {retry: {max_attempts: 9, strategy: fixed, initial_delay: 7s, "
+                    "retry_on: [database]}, on: {transient: {initial_delay: 77s}}, breaker: "
+                    "{failure_threshold: 0, failure_rate: 0}}}\n");
+    assert_int_equal(fail_once(bed, IN_SLOW), 10000);
+    bed_pass(bed, 1000);
+    assert_int_equal(fail_once(bed, IN_CONTROL), -1);
+    submit_id(bed, "job-6");
+    check_arm(bed, "job-6", "", 9);
+    assert_int_equal(fail_once(bed, "job-6"), -1); /* not one of retry_on */
 
-    bed_reload(&bed, PATIENCE);
-    submit_id(&bed, "job-7");
-    struct job_page page = look_up(&bed, "job-7");
+    bed_reload(bed, PATIENCE);
+    submit_id(bed, "job-7");
+    struct job_page page = look_up(bed, "job-7");
     assert_true(arm_kept(page.jobs[0].spec.policy).len > 0);
     job_page_release(&page);
-    bed_release(&bed);
 }
 
-static void dead_letters_are_kept_as_long_as_the_arm_says(void **state)
+BED_TEST(dead_letters_are_kept_as_long_as_the_arm_says,
+         "tasks: {call: {retry: {dlq_retention_days: 30}}}\n"
+         "experiments: {patience: {task: call, arms: {control: {share: 0.5}, "
+         "slow: {share: 0.5, retry: {dlq_retention_days: 2}}}}}\n")
 {
-    (void)state;
     const int64_t day_ms = INT64_C(86400000);
-    struct bed bed;
-    bed_init(&bed, "tasks: {call: {retry: {dlq_retention_days: 30}}}\n"
-                   "experiments: {patience: {task: call, arms: {control: {share: 0.5}, "
-                   "slow: {share: 0.5, retry: {dlq_retention_days: 2}}}}}\n");
-    submit_id(&bed, IN_CONTROL);
-    submit_id(&bed, IN_SLOW);
-    assert_int_equal(bed_change(&bed, MOVE_END, 1), 0);
-    assert_int_equal(bed_change(&bed, MOVE_END, 2), 0);
-    bed_pass(&bed, 2 * day_ms - 1000);
-    assert_int_equal(bed_count(&bed, REDRIVE_STATE_DEAD_LETTER), 2);
-    bed_pass(&bed, day_ms);
-    assert_int_equal(bed_count(&bed, REDRIVE_STATE_DEAD_LETTER), 1);
-    bed_release(&bed);
+    submit_id(bed, IN_CONTROL);
+    submit_id(bed, IN_SLOW);
+    assert_int_equal(bed_change(bed, MOVE_END, 1), 0);
+    assert_int_equal(bed_change(bed, MOVE_END, 2), 0);
+    bed_pass(bed, 2 * day_ms - 1000);
+    assert_int_equal(bed_count(bed, REDRIVE_STATE_DEAD_LETTER), 2);
+    bed_pass(bed, day_ms);
+    assert_int_equal(bed_count(bed, REDRIVE_STATE_DEAD_LETTER), 1);
 }
 
 /* ---- Figures --------------------------------------------------------------------------------- */
@@ -279,85 +240,70 @@ static struct arm_figures figures_of(struct bed *bed, const struct config *confi
     return ret;
 }
 
-static void figures_are_those_of_the_jobs_that_have_ended(void **state)
+BED_TEST(figures_are_those_of_the_jobs_that_have_ended, PATIENCE)
 {
-    (void)state;
-    struct bed bed;
-    bed_init(&bed, PATIENCE);
-    submit_id(&bed, IN_SLOW);
-    assert_int_equal(fail_once(&bed, IN_SLOW), 10000);
-    struct arm_figures f = figures_of(&bed, bed.config, "patience", "slow");
+    submit_id(bed, IN_SLOW);
+    assert_int_equal(fail_once(bed, IN_SLOW), 10000);
+    struct arm_figures f = figures_of(bed, bed->config, "patience", "slow");
     assert_true(f.submitted == 1 && figures_ended(&f) == 0 && f.attempts.sum == 0);
-    bed_pass(&bed, 10000);
-    assert_int_equal(fail_once(&bed, IN_SLOW), 10000);
-    bed_pass(&bed, 10500);
-    assert_int_equal(bed_succeed(&bed, bed_claim_one(&bed)), 0);
-    f = figures_of(&bed, bed.config, "patience", "slow");
+    bed_pass(bed, 10000);
+    assert_int_equal(fail_once(bed, IN_SLOW), 10000);
+    bed_pass(bed, 10500);
+    assert_int_equal(bed_succeed(bed, bed_claim_one(bed)), 0);
+    f = figures_of(bed, bed->config, "patience", "slow");
     assert_true(f.completed == 1 && f.dead == 0 && f.cancelled == 0);
     assert_true(f.attempts.sum == 3 && f.attempts.squares_low == 9);
     assert_true(f.time_ms.sum == 20500 && f.time_ms.squares_low == 20500 * 20500);
 
-    submit_id(&bed, IN_CONTROL);
-    assert_int_equal(fail_once(&bed, IN_CONTROL), 1000);
-    bed_pass(&bed, 1000);
-    assert_int_equal(fail_once(&bed, IN_CONTROL), -1);
-    f = figures_of(&bed, bed.config, "patience", "control");
+    submit_id(bed, IN_CONTROL);
+    assert_int_equal(fail_once(bed, IN_CONTROL), 1000);
+    bed_pass(bed, 1000);
+    assert_int_equal(fail_once(bed, IN_CONTROL), -1);
+    f = figures_of(bed, bed->config, "patience", "control");
     assert_true(f.submitted == 1 && f.completed == 0 && f.dead == 1);
     assert_true(f.attempts.sum == 2 && f.time_ms.sum == 0);
-    bed_release(&bed);
 }
 
 /* The second life of a dead letter says nothing about the policy that let it die. */
-static void a_redrive_is_not_counted(void **state)
+BED_TEST(a_redrive_is_not_counted, PATIENCE)
 {
-    (void)state;
-    struct bed bed;
-    bed_init(&bed, PATIENCE);
-    submit_id(&bed, IN_CONTROL);
-    assert_int_equal(fail_once(&bed, IN_CONTROL), 1000);
-    bed_pass(&bed, 1000);
-    const int64_t seq = bed_claim_one(&bed)->status.seq;
-    assert_int_equal(bed_fail(&bed, &bed.claim.jobs[0], "PERMANENT_FAIL"), 0);
-    assert_int_equal(bed_change(&bed, MOVE_REDRIVE, seq), 0);
-    assert_int_equal(bed_succeed(&bed, bed_claim_one(&bed)), 0);
-    assert_int_equal(bed_state(&bed, seq), REDRIVE_STATE_COMPLETED);
-    const struct arm_figures f = figures_of(&bed, bed.config, "patience", "control");
+    submit_id(bed, IN_CONTROL);
+    assert_int_equal(fail_once(bed, IN_CONTROL), 1000);
+    bed_pass(bed, 1000);
+    const int64_t seq = bed_claim_one(bed)->status.seq;
+    assert_int_equal(bed_fail(bed, &bed->claim.jobs[0], "PERMANENT_FAIL"), 0);
+    assert_int_equal(bed_change(bed, MOVE_REDRIVE, seq), 0);
+    assert_int_equal(bed_succeed(bed, bed_claim_one(bed)), 0);
+    assert_int_equal(bed_state(bed, seq), REDRIVE_STATE_COMPLETED);
+    const struct arm_figures f = figures_of(bed, bed->config, "patience", "control");
     assert_true(f.completed == 0 && f.dead == 1 && f.attempts.sum == 2);
-    bed_release(&bed);
 }
 
-static void a_cancelled_job_is_in_no_other_figure(void **state)
+BED_TEST(a_cancelled_job_is_in_no_other_figure, PATIENCE)
 {
-    (void)state;
-    struct bed bed;
-    bed_init(&bed, PATIENCE);
-    submit_id(&bed, IN_CONTROL);
-    const int64_t seq = bed_claim_one(&bed)->status.seq;
-    assert_int_equal(bed_change(&bed, MOVE_CANCEL, seq), 0);
-    const struct arm_figures f = figures_of(&bed, bed.config, "patience", "control");
+    submit_id(bed, IN_CONTROL);
+    const int64_t seq = bed_claim_one(bed)->status.seq;
+    assert_int_equal(bed_change(bed, MOVE_CANCEL, seq), 0);
+    const struct arm_figures f = figures_of(bed, bed->config, "patience", "control");
     assert_true(f.cancelled == 1 && figures_ended(&f) == 0 && f.attempts.sum == 0);
-    bed_release(&bed);
 }
 
 /* By counters alone, by what was published, by the configuration. */
-static void an_experiment_is_known_from_three_sources(void **state)
+BED_TEST(an_experiment_is_known_from_three_sources, PATIENCE)
 {
-    (void)state;
-    struct bed bed;
     struct experiment_page page = {0};
-    bed_init(&bed, PATIENCE);
-    struct store *store = engine_store(bed.engine);
+    struct store *store = engine_store(bed->engine);
     const struct str all = {0};
     assert_int_equal(experiments_read(store, all, NULL, &page, NULL), 0);
     assert_int_equal(page.n, 0);
-    assert_int_equal(experiments_read(store, all, bed.config, &page, NULL), 0);
+    assert_int_equal(experiments_read(store, all, bed->config, &page, NULL), 0);
     assert_int_equal(page.n, 1);
     assert_true(page.rows[0].arms[1].share == 0.5);
-    submit_id(&bed, IN_SLOW);
+    submit_id(bed, IN_SLOW);
     assert_int_equal(experiments_read(store, all, NULL, &page, NULL), 0);
     assert_int_equal(page.n, 1);
     assert_true(page.rows[0].task.len == 0 && page.rows[0].n_arms == 1);
-    publish(bed.engine);
+    publish(bed->engine);
     assert_int_equal(experiments_read(store, all, NULL, &page, NULL), 0);
     assert_int_equal(page.n, 1);
     check_str(page.rows[0].task, "call");
@@ -366,26 +312,4 @@ static void an_experiment_is_known_from_three_sources(void **state)
     assert_int_equal(experiments_read(store, STR("other"), NULL, &page, NULL), 0);
     assert_int_equal(page.rows[0].arms[1].figures.submitted, 0);
     experiment_page_release(&page);
-    bed_release(&bed);
-}
-
-CHECK_FILE(experiments)
-{
-    const struct CMUnitTest tests[] = {
-        T(a_job_is_retried_by_the_policy_of_its_arm),
-        T(jobs_without_an_id_get_an_arm_too),
-        T(a_job_with_a_policy_of_its_own_takes_no_part),
-        T(a_client_cannot_choose_an_arm),
-        T(a_traceparent_is_kept_beside_the_arm),
-        T(a_request_that_is_repeated_is_the_same_one),
-        T(a_record_has_the_arm_of_the_id_that_it_gets),
-        T(a_process_that_knows_nothing_of_it_goes_by_the_arm),
-        T(jobs_keep_the_policy_that_they_have_when_it_stops),
-        T(dead_letters_are_kept_as_long_as_the_arm_says),
-        T(figures_are_those_of_the_jobs_that_have_ended),
-        T(a_redrive_is_not_counted),
-        T(a_cancelled_job_is_in_no_other_figure),
-        T(an_experiment_is_known_from_three_sources),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -37,13 +37,12 @@ static int64_t wall_ms(void *ctx)
     return clock_wall_ms();
 }
 
-static void the_list_of_shards_is_read_once_for_many_refusals(void **state)
+TEST(the_list_of_shards_is_read_once_for_many_refusals)
 {
     const struct store_options create = {.create = true};
     const struct job_spec spec = {.task = STR("t"), .tenant = STR("acme")};
     struct store *store;
     struct engine *engine;
-    (void)state;
     assert_int_equal(store_open("memory:fence", &create, &store, NULL), 0);
     assert_int_equal(load_transaction(store, clock_wall_ms(), leave_for_the_fifth, store, NULL), 0);
     struct store_base *base = (struct store_base *)(void *)store;
@@ -65,12 +64,4 @@ static void the_list_of_shards_is_read_once_for_many_refusals(void **state)
     }
     assert_int_equal(counting.records_read, 1);
     engine_close(engine);
-}
-
-CHECK_FILE(fence)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(the_list_of_shards_is_read_once_for_many_refusals),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -16,9 +16,8 @@ void *__wrap_calloc(size_t n, size_t size)
     return is_out_of_memory ? NULL : __real_calloc(n, size);
 }
 
-static void breaker_row_reads_back_as_it_was(void **state)
+TEST(breaker_row_reads_back_as_it_was)
 {
-    (void)state;
     struct gate gate = {.kind = SHARED_BREAKER, .has_parked = true, .candidates = 2};
     struct gate read = {.kind = SHARED_BREAKER};
     struct buf bytes;
@@ -48,9 +47,8 @@ static void breaker_row_reads_back_as_it_was(void **state)
     buf_release(&bytes);
 }
 
-static void damaged_row_is_refused(void **state)
+TEST(damaged_row_is_refused)
 {
-    (void)state;
     struct gate gate = {.kind = SHARED_BREAKER}, read = {.kind = SHARED_BREAKER};
     struct buf bytes;
     redrive_breaker_config_init(&gate.breaker_config);
@@ -65,9 +63,8 @@ static void damaged_row_is_refused(void **state)
 }
 
 /* Else an open breaker would begin anew, and let calls through. */
-static void row_for_which_there_is_no_memory_is_not_damaged(void **state)
+TEST(row_for_which_there_is_no_memory_is_not_damaged)
 {
-    (void)state;
     struct gate gate = {.kind = SHARED_BREAKER}, read = {.kind = SHARED_BREAKER};
     struct buf bytes;
     redrive_breaker_config_init(&gate.breaker_config);
@@ -97,24 +94,20 @@ static double health_score(struct bed *bed, double *ret_run_ms)
     return health.health_score;
 }
 
-static void health_falls_with_failures_and_run_time_is_measured(void **state)
+BED_TEST(health_falls_with_failures_and_run_time_is_measured, NULL)
 {
-    (void)state;
-    struct bed bed;
     double run_ms;
-    bed_init(&bed, NULL);
-    assert_true(health_score(&bed, &run_ms) > 0.99);
+    assert_true(health_score(bed, &run_ms) > 0.99);
     for (int i = 0; i < 10; i++)
-        bed_submit(&bed, i < 5 ? "a" : "b", NULL);
-    assert_int_equal(bed_claim(&bed, 10), 10);
-    bed.now_ms += 200;
+        bed_submit(bed, i < 5 ? "a" : "b", NULL);
+    assert_int_equal(bed_claim(bed, 10), 10);
+    bed->now_ms += 200;
     for (int i = 0; i < 10; i++)
-        assert_int_equal(i < 5 ? bed_fail(&bed, &bed.claim.jobs[i], "network")
-                               : bed_succeed(&bed, &bed.claim.jobs[i]),
+        assert_int_equal(i < 5 ? bed_fail(bed, &bed->claim.jobs[i], "network")
+                               : bed_succeed(bed, &bed->claim.jobs[i]),
                          0);
-    assert_true(health_score(&bed, &run_ms) < 0.5);
+    assert_true(health_score(bed, &run_ms) < 0.5);
     assert_true(run_ms > 185 && run_ms < 215);
-    bed_release(&bed);
 }
 
 /* ---- Gates that say nothing any more --------------------------------------------------------- */
@@ -157,51 +150,43 @@ static void pass_minutes(struct bed *bed, int n)
         bed_pass(bed, MINUTE_MS);
 }
 
-static void gates_of_keys_that_nobody_uses_go(void **state)
+BED_TEST(gates_of_keys_that_nobody_uses_go, BY_HOST)
 {
-    (void)state;
-    struct bed bed;
-    bed_init(&bed, BY_HOST);
     for (int i = 0; i < 40; i++)
-        crawl(&bed, i, NULL);
-    assert_int_equal(rows_of(&bed, SHARED_BREAKER), 40);
-    assert_int_equal(rows_of(&bed, SHARED_LIMIT), 40);
-    pass_minutes(&bed, 30);
-    crawl(&bed, 7, NULL);
-    assert_int_equal(rows_of(&bed, SHARED_BREAKER), 40);
-    pass_minutes(&bed, 32);
-    assert_int_equal(rows_of(&bed, SHARED_BREAKER), 1);
-    assert_int_equal(rows_of(&bed, SHARED_LIMIT), 1);
-    struct engine *other = bed_second_engine(&bed);
-    struct engine *first = bed.engine;
-    bed.engine = other; /* knows what is left, and goes on with it */
-    crawl(&bed, 7, NULL);
-    crawl(&bed, 8, NULL);
-    assert_int_equal(rows_of(&bed, SHARED_BREAKER), 2);
-    bed.engine = first;
-    crawl(&bed, 8, NULL);
-    pass_minutes(&bed, 62);
-    assert_int_equal(rows_of(&bed, SHARED_BREAKER), 0);
-    assert_int_equal(rows_of(&bed, SHARED_LIMIT), 0);
-    crawl(&bed, 8, NULL);
+        crawl(bed, i, NULL);
+    assert_int_equal(rows_of(bed, SHARED_BREAKER), 40);
+    assert_int_equal(rows_of(bed, SHARED_LIMIT), 40);
+    pass_minutes(bed, 30);
+    crawl(bed, 7, NULL);
+    assert_int_equal(rows_of(bed, SHARED_BREAKER), 40);
+    pass_minutes(bed, 32);
+    assert_int_equal(rows_of(bed, SHARED_BREAKER), 1);
+    assert_int_equal(rows_of(bed, SHARED_LIMIT), 1);
+    struct engine *other = bed_second_engine(bed);
+    struct engine *first = bed->engine;
+    bed->engine = other; /* knows what is left, and goes on with it */
+    crawl(bed, 7, NULL);
+    crawl(bed, 8, NULL);
+    assert_int_equal(rows_of(bed, SHARED_BREAKER), 2);
+    bed->engine = first;
+    crawl(bed, 8, NULL);
+    pass_minutes(bed, 62);
+    assert_int_equal(rows_of(bed, SHARED_BREAKER), 0);
+    assert_int_equal(rows_of(bed, SHARED_LIMIT), 0);
+    crawl(bed, 8, NULL);
     engine_close(other);
-    bed_release(&bed);
 }
 
-static void a_breaker_with_failures_stays_for_a_day(void **state)
+BED_TEST(a_breaker_with_failures_stays_for_a_day, BY_HOST)
 {
-    (void)state;
-    struct bed bed;
-    bed_init(&bed, BY_HOST);
-    crawl(&bed, 1, "network");
-    crawl(&bed, 1, "network");
-    bed_pass(&bed, DAY_MS - 10 * MINUTE_MS);
-    assert_int_equal(rows_of(&bed, SHARED_BREAKER), 1);
-    crawl(&bed, 1, "network");
-    crawl(&bed, 1, "network");
-    crawl(&bed, 1, "network");
-    assert_int_equal(bed_breaker(&bed, "h1"), REDRIVE_BREAKER_OPEN); /* the fifth in a row */
-    bed_release(&bed);
+    crawl(bed, 1, "network");
+    crawl(bed, 1, "network");
+    bed_pass(bed, DAY_MS - 10 * MINUTE_MS);
+    assert_int_equal(rows_of(bed, SHARED_BREAKER), 1);
+    crawl(bed, 1, "network");
+    crawl(bed, 1, "network");
+    crawl(bed, 1, "network");
+    assert_int_equal(bed_breaker(bed, "h1"), REDRIVE_BREAKER_OPEN); /* the fifth in a row */
 }
 
 static void by_hand(struct bed *bed, const char *key, enum breaker_verb verb)
@@ -211,88 +196,72 @@ static void by_hand(struct bed *bed, const char *key, enum breaker_verb verb)
     assert_int_equal(engine_apply_one(bed->engine, &op.op, NULL), 0);
 }
 
-static void what_was_done_by_hand_stays(void **state)
+BED_TEST(what_was_done_by_hand_stays, BY_HOST)
 {
-    (void)state;
-    struct bed bed;
-    bed_init(&bed, BY_HOST);
-    by_hand(&bed, "tripped", BREAKER_TRIP);
-    by_hand(&bed, "disabled", BREAKER_DISABLE);
-    by_hand(&bed, "closed", BREAKER_TRIP);
-    by_hand(&bed, "closed", BREAKER_RESET);
-    bed_pass(&bed, DAY_MS - 10 * MINUTE_MS);
-    assert_int_equal(rows_of(&bed, SHARED_BREAKER), 3);
-    bed_pass(&bed, 30 * DAY_MS);
-    assert_int_equal(rows_of(&bed, SHARED_BREAKER), 2);
-    assert_int_equal(bed_breaker(&bed, "tripped"), REDRIVE_BREAKER_FORCED_OPEN);
-    assert_int_equal(bed_breaker(&bed, "disabled"), REDRIVE_BREAKER_DISABLED);
-    bed_release(&bed);
+    by_hand(bed, "tripped", BREAKER_TRIP);
+    by_hand(bed, "disabled", BREAKER_DISABLE);
+    by_hand(bed, "closed", BREAKER_TRIP);
+    by_hand(bed, "closed", BREAKER_RESET);
+    bed_pass(bed, DAY_MS - 10 * MINUTE_MS);
+    assert_int_equal(rows_of(bed, SHARED_BREAKER), 3);
+    bed_pass(bed, 30 * DAY_MS);
+    assert_int_equal(rows_of(bed, SHARED_BREAKER), 2);
+    assert_int_equal(bed_breaker(bed, "tripped"), REDRIVE_BREAKER_FORCED_OPEN);
+    assert_int_equal(bed_breaker(bed, "disabled"), REDRIVE_BREAKER_DISABLED);
 }
 
 /* Runs that were let through since it closed count in this breaker, and not in a new one. */
-static void a_breaker_that_has_just_closed_stays(void **state)
+BED_TEST(a_breaker_that_has_just_closed_stays, BY_HOST)
 {
-    (void)state;
-    struct bed bed;
-    bed_init(&bed, BY_HOST);
-    bed_submit(&bed, "weak", NULL);
-    assert_int_equal(bed_fail(&bed, bed_claim_one(&bed), "network"), 0);
-    by_hand(&bed, "hand", BREAKER_TRIP);
-    bed_pass(&bed, 2 * DAY_MS);
-    bed_submit(&bed, "weak", NULL);
-    assert_int_equal(bed_succeed(&bed, bed_claim_one(&bed)), 0);
-    assert_int_equal(bed_breaker(&bed, "weak"), REDRIVE_BREAKER_CLOSED);
-    by_hand(&bed, "hand", BREAKER_RESET);
-    pass_minutes(&bed, 90);
-    assert_int_equal(rows_of(&bed, SHARED_BREAKER), 2);
-    bed_pass(&bed, DAY_MS);
-    assert_int_equal(rows_of(&bed, SHARED_BREAKER), 0);
-    bed_release(&bed);
+    bed_submit(bed, "weak", NULL);
+    assert_int_equal(bed_fail(bed, bed_claim_one(bed), "network"), 0);
+    by_hand(bed, "hand", BREAKER_TRIP);
+    bed_pass(bed, 2 * DAY_MS);
+    bed_submit(bed, "weak", NULL);
+    assert_int_equal(bed_succeed(bed, bed_claim_one(bed)), 0);
+    assert_int_equal(bed_breaker(bed, "weak"), REDRIVE_BREAKER_CLOSED);
+    by_hand(bed, "hand", BREAKER_RESET);
+    pass_minutes(bed, 90);
+    assert_int_equal(rows_of(bed, SHARED_BREAKER), 2);
+    bed_pass(bed, DAY_MS);
+    assert_int_equal(rows_of(bed, SHARED_BREAKER), 0);
 }
 
-static void an_open_breaker_goes_when_nobody_came_for_a_week(void **state)
+BED_TEST(an_open_breaker_goes_when_nobody_came_for_a_week, BY_HOST)
 {
-    (void)state;
-    struct bed bed;
-    bed_init(&bed, BY_HOST);
-    bed_submit(&bed, "weak", NULL);
-    assert_int_equal(bed_fail(&bed, bed_claim_one(&bed), "network"), 0);
-    bed_pass(&bed, 7 * DAY_MS - MINUTE_MS);
-    assert_int_equal(bed_breaker(&bed, "weak"), REDRIVE_BREAKER_OPEN);
-    bed_pass(&bed, 10 * MINUTE_MS);
-    assert_int_equal(rows_of(&bed, SHARED_BREAKER), 0);
-    bed_release(&bed);
+    bed_submit(bed, "weak", NULL);
+    assert_int_equal(bed_fail(bed, bed_claim_one(bed), "network"), 0);
+    bed_pass(bed, 7 * DAY_MS - MINUTE_MS);
+    assert_int_equal(bed_breaker(bed, "weak"), REDRIVE_BREAKER_OPEN);
+    bed_pass(bed, 10 * MINUTE_MS);
+    assert_int_equal(rows_of(bed, SHARED_BREAKER), 0);
 }
 
-static void gates_with_jobs_stay(void **state)
+BED_TEST(gates_with_jobs_stay, BY_HOST)
 {
-    (void)state;
-    struct bed bed;
-    bed_init(&bed, BY_HOST);
-    bed_submit(&bed, "slots", NULL);
-    int64_t waiting = bed_submit(&bed, "slots", NULL);
-    const struct job running = *bed_claim_one(&bed);
+    bed_submit(bed, "slots", NULL);
+    int64_t waiting = bed_submit(bed, "slots", NULL);
+    const struct job running = *bed_claim_one(bed);
     struct extension x = {
         .seq = running.status.seq, .token = running.status.token, .lease_ms = 9 * DAY_MS};
     struct extend_op op;
     extend_op_init(&op, &x, 1);
-    assert_int_equal(engine_apply_one(bed.engine, &op.op, NULL), 0);
+    assert_int_equal(engine_apply_one(bed->engine, &op.op, NULL), 0);
     struct claim_op none;
     const struct claim_filter filter = {.limit = 1};
     claim_op_init(&none, &filter, STR("w"), 0);
-    assert_int_equal(engine_apply_one(bed.engine, &none.op, NULL), 0);
+    assert_int_equal(engine_apply_one(bed->engine, &none.op, NULL), 0);
     assert_int_equal(none.n, 0);
     claim_op_release(&none);
-    assert_int_equal(bed_state(&bed, waiting), REDRIVE_STATE_PARKED);
-    pass_minutes(&bed, 70);
-    assert_int_equal(rows_of(&bed, SHARED_LIMIT), 1);
-    assert_int_equal(bed_succeed(&bed, &running), 0);
-    bed_tick(&bed);
-    assert_int_equal(bed_state(&bed, waiting), REDRIVE_STATE_QUEUED);
-    assert_int_equal(bed_succeed(&bed, bed_claim_one(&bed)), 0);
-    pass_minutes(&bed, 62);
-    assert_int_equal(rows_of(&bed, SHARED_LIMIT), 0);
-    bed_release(&bed);
+    assert_int_equal(bed_state(bed, waiting), REDRIVE_STATE_PARKED);
+    pass_minutes(bed, 70);
+    assert_int_equal(rows_of(bed, SHARED_LIMIT), 1);
+    assert_int_equal(bed_succeed(bed, &running), 0);
+    bed_tick(bed);
+    assert_int_equal(bed_state(bed, waiting), REDRIVE_STATE_QUEUED);
+    assert_int_equal(bed_succeed(bed, bed_claim_one(bed)), 0);
+    pass_minutes(bed, 62);
+    assert_int_equal(rows_of(bed, SHARED_LIMIT), 0);
 }
 
 /* ---- Slots in use ---------------------------------------------------------------------------- */
@@ -318,31 +287,27 @@ static void set_used(struct bed *bed, uint32_t used)
 #define TWO_SLOTS \
     "tasks: {slots: {breaker: {key: s}, limits: {concurrency: 2, per: key, key: s}}}\n"
 
-static void slots_that_no_job_has_are_found_by_a_new_process(void **state)
+BED_TEST(slots_that_no_job_has_are_found_by_a_new_process, TWO_SLOTS)
 {
-    (void)state;
-    struct bed bed;
-    bed_init(&bed, TWO_SLOTS);
     for (int i = 0; i < 3; i++)
-        bed_submit(&bed, "slots", NULL);
-    assert_int_equal(bed_claim(&bed, 1), 1);
-    set_used(&bed, 2);
-    struct engine *first = bed.engine, *other = bed_second_engine(&bed);
-    const struct job running = bed.claim.jobs[0];
-    struct claim_op held = bed.claim;
-    bed.claim = (struct claim_op){0};
-    bed.engine = other;
-    assert_int_equal(bed_claim(&bed, 3), 1); /* one runs, so there is room for one */
-    assert_int_equal(bed_count(&bed, REDRIVE_STATE_PARKED), 1);
-    assert_int_equal(bed_succeed(&bed, &bed.claim.jobs[0]), 0);
-    bed_tick(&bed);
-    assert_int_equal(bed_claim(&bed, 3), 1);
-    assert_int_equal(bed_succeed(&bed, &bed.claim.jobs[0]), 0);
-    bed.engine = first;
-    assert_int_equal(bed_succeed(&bed, &running), 0);
+        bed_submit(bed, "slots", NULL);
+    assert_int_equal(bed_claim(bed, 1), 1);
+    set_used(bed, 2);
+    struct engine *first = bed->engine, *other = bed_second_engine(bed);
+    const struct job running = bed->claim.jobs[0];
+    struct claim_op held = bed->claim;
+    bed->claim = (struct claim_op){0};
+    bed->engine = other;
+    assert_int_equal(bed_claim(bed, 3), 1); /* one runs, so there is room for one */
+    assert_int_equal(bed_count(bed, REDRIVE_STATE_PARKED), 1);
+    assert_int_equal(bed_succeed(bed, &bed->claim.jobs[0]), 0);
+    bed_tick(bed);
+    assert_int_equal(bed_claim(bed, 3), 1);
+    assert_int_equal(bed_succeed(bed, &bed->claim.jobs[0]), 0);
+    bed->engine = first;
+    assert_int_equal(bed_succeed(bed, &running), 0);
     claim_op_release(&held);
     engine_close(other);
-    bed_release(&bed);
 }
 
 /* ---- A row that cannot be read --------------------------------------------------------------- */
@@ -375,9 +340,8 @@ static bool can_be_read(struct bed *bed, enum shared_kind kind)
 }
 
 /* Two slots, one job runs and one is parked: neither is forgotten. */
-static void what_cannot_be_read_begins_anew(void **state)
+TEST(what_cannot_be_read_begins_anew)
 {
-    (void)state;
     static const enum shared_kind KINDS[] = {SHARED_BREAKER, SHARED_LIMIT};
     for (size_t i = 0; i < 2; i++) {
         struct bed bed;
@@ -420,64 +384,35 @@ static void renew(struct bed *bed)
     is_renewed = true;
 }
 
-static void slots_are_counted_again_after_a_reconnect(void **state)
+BED_TEST(slots_are_counted_again_after_a_reconnect, TWO_SLOTS)
 {
-    (void)state;
-    struct bed bed;
-    bed_init(&bed, TWO_SLOTS);
     for (int i = 0; i < 4; i++)
-        bed_submit(&bed, "slots", NULL);
-    assert_int_equal(bed_succeed(&bed, bed_claim_one(&bed)), 0);
-    set_used(&bed, 2);
-    assert_int_equal(bed_claim(&bed, 1), 0); /* it has counted before, and believes it */
-    assert_int_equal(bed_count(&bed, REDRIVE_STATE_PARKED), 3);
-    renew(&bed);
-    bed_submit(&bed, "slots", NULL);
-    assert_int_equal(bed_claim(&bed, 1), 1);
+        bed_submit(bed, "slots", NULL);
+    assert_int_equal(bed_succeed(bed, bed_claim_one(bed)), 0);
+    set_used(bed, 2);
+    assert_int_equal(bed_claim(bed, 1), 0); /* it has counted before, and believes it */
+    assert_int_equal(bed_count(bed, REDRIVE_STATE_PARKED), 3);
+    renew(bed);
+    bed_submit(bed, "slots", NULL);
+    assert_int_equal(bed_claim(bed, 1), 1);
     is_renewed = false;
-    bed_tick(&bed); /* those that were parked for nothing come back */
-    struct claim_op held = bed.claim;
-    bed.claim = (struct claim_op){0};
-    assert_int_equal(bed_claim(&bed, 4), 1);
+    bed_tick(bed); /* those that were parked for nothing come back */
+    struct claim_op held = bed->claim;
+    bed->claim = (struct claim_op){0};
+    assert_int_equal(bed_claim(bed, 4), 1);
     claim_op_release(&held);
-    bed_release(&bed);
 }
 
-static void nothing_that_was_seen_before_a_reconnect_is_relied_upon(void **state)
+BED_TEST(nothing_that_was_seen_before_a_reconnect_is_relied_upon, BY_HOST)
 {
-    (void)state;
-    struct bed bed;
-    bed_init(&bed, BY_HOST);
-    struct engine *first = bed.engine, *other = bed_second_engine(&bed);
-    by_hand(&bed, "weak", BREAKER_TRIP);
-    renew(&bed);
-    assert_int_equal(bed_breaker(&bed, "weak"), REDRIVE_BREAKER_FORCED_OPEN);
-    bed.engine = other;
-    by_hand(&bed, "weak", BREAKER_DISABLE);
-    bed.engine = first; /* and once more, with the same word for a version */
-    assert_int_equal(bed_breaker(&bed, "weak"), REDRIVE_BREAKER_DISABLED);
+    struct engine *first = bed->engine, *other = bed_second_engine(bed);
+    by_hand(bed, "weak", BREAKER_TRIP);
+    renew(bed);
+    assert_int_equal(bed_breaker(bed, "weak"), REDRIVE_BREAKER_FORCED_OPEN);
+    bed->engine = other;
+    by_hand(bed, "weak", BREAKER_DISABLE);
+    bed->engine = first; /* and once more, with the same word for a version */
+    assert_int_equal(bed_breaker(bed, "weak"), REDRIVE_BREAKER_DISABLED);
     is_renewed = false;
     engine_close(other);
-    bed_release(&bed);
-}
-
-CHECK_FILE(gates)
-{
-    const struct CMUnitTest tests[] = {
-        T(breaker_row_reads_back_as_it_was),
-        T(damaged_row_is_refused),
-        T(row_for_which_there_is_no_memory_is_not_damaged),
-        T(health_falls_with_failures_and_run_time_is_measured),
-        T(gates_of_keys_that_nobody_uses_go),
-        T(a_breaker_with_failures_stays_for_a_day),
-        T(what_was_done_by_hand_stays),
-        T(a_breaker_that_has_just_closed_stays),
-        T(an_open_breaker_goes_when_nobody_came_for_a_week),
-        T(gates_with_jobs_stay),
-        T(slots_that_no_job_has_are_found_by_a_new_process),
-        T(what_cannot_be_read_begins_anew),
-        T(slots_are_counted_again_after_a_reconnect),
-        T(nothing_that_was_seen_before_a_reconnect_is_relied_upon),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -14,23 +14,19 @@ static void fail_n(struct bed *bed, int n)
         assert_int_equal(bed_fail(bed, bed_claim_one(bed), "network"), 0);
 }
 
-static void open_breaker_parks_and_uses_no_attempt(void **state)
+BED_TEST(open_breaker_parks_and_uses_no_attempt, BREAKER "}\n")
 {
-    (void)state;
-    struct bed bed;
-    bed_init(&bed, BREAKER "}\n");
     for (int i = 0; i < 3; i++)
-        bed_submit(&bed, "call", NULL);
-    fail_n(&bed, 3);
-    assert_int_equal(bed_breaker(&bed, "call"), REDRIVE_BREAKER_OPEN);
-    int64_t seq = bed_submit(&bed, "call", NULL);
-    bed_pass(&bed, 1000);
-    assert_int_equal(bed_claim(&bed, 10), 0);
-    struct job job = bed_job(&bed, seq);
+        bed_submit(bed, "call", NULL);
+    fail_n(bed, 3);
+    assert_int_equal(bed_breaker(bed, "call"), REDRIVE_BREAKER_OPEN);
+    int64_t seq = bed_submit(bed, "call", NULL);
+    bed_pass(bed, 1000);
+    assert_int_equal(bed_claim(bed, 10), 0);
+    struct job job = bed_job(bed, seq);
     assert_int_equal(job.status.state, REDRIVE_STATE_PARKED);
     assert_int_equal(job.status.attempts, 0);
-    assert_int_equal(bed_count(&bed, REDRIVE_STATE_PARKED), 4);
-    bed_release(&bed);
+    assert_int_equal(bed_count(bed, REDRIVE_STATE_PARKED), 4);
 }
 
 /* Three have failed, forty wait behind the open breaker. */
@@ -44,55 +40,48 @@ static void open_with_forty_parked(struct bed *bed)
     assert_int_equal(bed_count(bed, REDRIVE_STATE_PARKED), 43);
 }
 
-static void one_probe_goes_when_the_recovery_time_is_over(void **state)
+BED_TEST(one_probe_goes_when_the_recovery_time_is_over, BREAKER "}\n")
 {
-    (void)state;
-    struct bed bed;
-    bed_init(&bed, BREAKER "}\n");
-    open_with_forty_parked(&bed);
-    bed_pass(&bed, 28999);
-    assert_int_equal(bed_claim(&bed, 100), 0);
-    bed_pass(&bed, 1);
-    assert_int_equal(bed_count(&bed, REDRIVE_STATE_QUEUED), 1);
-    bed_tick(&bed);
-    assert_int_equal(bed_count(&bed, REDRIVE_STATE_QUEUED), 1);
-    const struct job *probe = bed_claim_one(&bed);
+    open_with_forty_parked(bed);
+    bed_pass(bed, 28999);
+    assert_int_equal(bed_claim(bed, 100), 0);
+    bed_pass(bed, 1);
+    assert_int_equal(bed_count(bed, REDRIVE_STATE_QUEUED), 1);
+    bed_tick(bed);
+    assert_int_equal(bed_count(bed, REDRIVE_STATE_QUEUED), 1);
+    const struct job *probe = bed_claim_one(bed);
     /* The oldest of those with the most attempts left. */
     assert_int_equal(probe->status.seq, 4);
     assert_int_not_equal(probe->status.permit.probe, 0);
-    assert_int_equal(bed_breaker(&bed, "call"), REDRIVE_BREAKER_HALF_OPEN);
-    bed_submit(&bed, "call", NULL);
+    assert_int_equal(bed_breaker(bed, "call"), REDRIVE_BREAKER_HALF_OPEN);
+    bed_submit(bed, "call", NULL);
     struct job copy = *probe;
-    assert_int_equal(bed_claim(&bed, 100), 0);
-    assert_int_equal(bed_fail(&bed, &copy, "network"), 0);
-    assert_int_equal(bed_breaker(&bed, "call"), REDRIVE_BREAKER_OPEN);
-    bed_pass(&bed, 29999);
-    assert_int_equal(bed_claim(&bed, 100), 0);
-    bed_pass(&bed, 1);
-    assert_int_equal(bed_claim(&bed, 100), 1);
+    assert_int_equal(bed_claim(bed, 100), 0);
+    assert_int_equal(bed_fail(bed, &copy, "network"), 0);
+    assert_int_equal(bed_breaker(bed, "call"), REDRIVE_BREAKER_OPEN);
+    bed_pass(bed, 29999);
+    assert_int_equal(bed_claim(bed, 100), 0);
+    bed_pass(bed, 1);
+    assert_int_equal(bed_claim(bed, 100), 1);
     /* The one before has failed: the newest of those with the most attempts left. */
-    assert_int_equal(bed.claim.jobs[0].status.seq, 44);
-    bed_release(&bed);
+    assert_int_equal(bed->claim.jobs[0].status.seq, 44);
 }
 
-static void closed_breaker_lets_its_jobs_go_at_a_pace(void **state)
+BED_TEST(closed_breaker_lets_its_jobs_go_at_a_pace, BREAKER "}\n")
 {
-    (void)state;
-    struct bed bed;
-    bed_init(&bed, BREAKER "}\n");
-    open_with_forty_parked(&bed);
-    bed_pass(&bed, 29000);
-    assert_int_equal(bed_succeed(&bed, bed_claim_one(&bed)), 0);
-    assert_int_equal(bed_breaker(&bed, "call"), REDRIVE_BREAKER_CLOSED);
+    open_with_forty_parked(bed);
+    bed_pass(bed, 29000);
+    assert_int_equal(bed_succeed(bed, bed_claim_one(bed)), 0);
+    assert_int_equal(bed_breaker(bed, "call"), REDRIVE_BREAKER_CLOSED);
     size_t started = 0, most = 0;
     int64_t seconds = 0;
     while (started < 42 && seconds < 20) {
         size_t in_second = 0;
         for (int tenth = 0; tenth < 10; tenth++) {
-            bed_pass(&bed, 100);
-            size_t n = bed_claim(&bed, 100);
+            bed_pass(bed, 100);
+            size_t n = bed_claim(bed, 100);
             for (size_t i = 0; i < n; i++)
-                assert_int_equal(bed_succeed(&bed, &bed.claim.jobs[i]), 0);
+                assert_int_equal(bed_succeed(bed, &bed->claim.jobs[i]), 0);
             in_second += n;
         }
         started += in_second;
@@ -102,8 +91,7 @@ static void closed_breaker_lets_its_jobs_go_at_a_pace(void **state)
     assert_int_equal(started, 42);
     assert_true(most <= 11);
     assert_true(seconds >= 4 && seconds <= 5);
-    assert_int_equal(bed_count(&bed, REDRIVE_STATE_PARKED), 0);
-    bed_release(&bed);
+    assert_int_equal(bed_count(bed, REDRIVE_STATE_PARKED), 0);
 }
 
 static int64_t shared_version(struct bed *bed)
@@ -116,50 +104,38 @@ static int64_t shared_version(struct bed *bed)
 }
 
 /* Processes that hear of each other's looks would keep each other looking. */
-static void a_look_that_lets_nothing_go_changes_nothing(void **state)
+BED_TEST(a_look_that_lets_nothing_go_changes_nothing, BREAKER "}\n")
 {
-    (void)state;
-    struct bed bed;
     int64_t next_ms;
-    bed_init(&bed, BREAKER "}\n");
-    open_with_forty_parked(&bed);
-    bed_pass(&bed, 29000);
-    assert_int_equal(bed_succeed(&bed, bed_claim_one(&bed)), 0);
-    bed_pass(&bed, 100);
-    const int64_t before = shared_version(&bed);
-    bed.now_ms += 10;
-    assert_int_equal(engine_tick(bed.engine, &next_ms, NULL), 0);
-    assert_int_equal(shared_version(&bed), before);
-    assert_true(next_ms > bed.now_ms && next_ms <= bed.now_ms + 100);
-    bed_release(&bed);
+    open_with_forty_parked(bed);
+    bed_pass(bed, 29000);
+    assert_int_equal(bed_succeed(bed, bed_claim_one(bed)), 0);
+    bed_pass(bed, 100);
+    const int64_t before = shared_version(bed);
+    bed->now_ms += 10;
+    assert_int_equal(engine_tick(bed->engine, &next_ms, NULL), 0);
+    assert_int_equal(shared_version(bed), before);
+    assert_true(next_ms > bed->now_ms && next_ms <= bed->now_ms + 100);
 }
 
-static void cancelled_probe_makes_way_for_another(void **state)
+BED_TEST(cancelled_probe_makes_way_for_another, BREAKER "}\n")
 {
-    (void)state;
-    struct bed bed;
-    bed_init(&bed, BREAKER "}\n");
-    open_with_forty_parked(&bed);
-    bed_pass(&bed, 29000);
-    int64_t seq = bed_claim_one(&bed)->status.seq;
-    assert_int_equal(bed_change(&bed, MOVE_CANCEL, seq), 0);
-    bed_pass(&bed, 1);
-    assert_int_equal(bed_claim(&bed, 100), 1);
-    assert_int_not_equal(bed.claim.jobs[0].status.permit.probe, 0);
-    bed_release(&bed);
+    open_with_forty_parked(bed);
+    bed_pass(bed, 29000);
+    int64_t seq = bed_claim_one(bed)->status.seq;
+    assert_int_equal(bed_change(bed, MOVE_CANCEL, seq), 0);
+    bed_pass(bed, 1);
+    assert_int_equal(bed_claim(bed, 100), 1);
+    assert_int_not_equal(bed->claim.jobs[0].status.permit.probe, 0);
 }
 
-static void candidate_that_never_arrives_is_replaced(void **state)
+BED_TEST(candidate_that_never_arrives_is_replaced, BREAKER "}\n")
 {
-    (void)state;
-    struct bed bed;
-    bed_init(&bed, BREAKER "}\n");
-    open_with_forty_parked(&bed);
-    bed_pass(&bed, 29000);
-    assert_int_equal(bed_change(&bed, MOVE_CANCEL, 4), 0); /* while it is queued */
-    bed_pass(&bed, 30000);
-    assert_int_equal(bed_claim(&bed, 100), 1);
-    bed_release(&bed);
+    open_with_forty_parked(bed);
+    bed_pass(bed, 29000);
+    assert_int_equal(bed_change(bed, MOVE_CANCEL, 4), 0); /* while it is queued */
+    bed_pass(bed, 30000);
+    assert_int_equal(bed_claim(bed, 100), 1);
 }
 
 /* Twenty jobs of a task fail by their own fault, but say that another time may do; twenty behind
@@ -182,173 +158,139 @@ static void work_on_mix(struct bed *bed, struct mix *mix)
     }
 }
 
-static void bad_jobs_do_not_starve_the_good_ones_of_their_task(void **state)
+BED_TEST(bad_jobs_do_not_starve_the_good_ones_of_their_task, "tasks: {call: {}}\n")
 {
-    (void)state;
-    struct bed bed;
     struct mix mix = {0};
-    bed_init(&bed, "tasks: {call: {}}\n");
     for (int i = 0; i < 40; i++)
-        bed_submit(&bed, "call", NULL);
+        bed_submit(bed, "call", NULL);
     for (int tenth = 0; tenth < 6 * 600 && mix.good < 20; tenth++) {
-        work_on_mix(&bed, &mix);
-        bed_pass(&bed, 100);
+        work_on_mix(bed, &mix);
+        bed_pass(bed, 100);
     }
     /* From the oldest on it would be 13 probes, and 17 minutes instead of 5. */
     assert_int_equal(mix.probes, 2);
     assert_int_equal(mix.good, 20);
-    bed_release(&bed);
 }
 
-static void breaker_with_dead_letter_ends_its_jobs(void **state)
+BED_TEST(breaker_with_dead_letter_ends_its_jobs, BREAKER ", on_open: dead_letter}\n")
 {
-    (void)state;
-    struct bed bed;
-    bed_init(&bed, BREAKER ", on_open: dead_letter}\n");
     for (int i = 0; i < 4; i++)
-        bed_submit(&bed, "call", NULL);
-    fail_n(&bed, 3);
-    assert_int_equal(bed_claim(&bed, 10), 0);
-    struct job job = bed_job(&bed, 4);
+        bed_submit(bed, "call", NULL);
+    fail_n(bed, 3);
+    assert_int_equal(bed_claim(bed, 10), 0);
+    struct job job = bed_job(bed, 4);
     assert_int_equal(job.status.state, REDRIVE_STATE_DEAD_LETTER);
     assert_int_equal(job.status.reason, REDRIVE_REASON_BREAKER_OPEN);
-    bed_release(&bed);
 }
 
-static void breaker_with_reject_refuses_new_jobs(void **state)
+BED_TEST(breaker_with_reject_refuses_new_jobs, BREAKER ", on_open: reject}\n")
 {
-    (void)state;
-    struct bed bed;
-    bed_init(&bed, BREAKER ", on_open: reject}\n");
     for (int i = 0; i < 4; i++)
-        bed_submit(&bed, "call", NULL);
-    fail_n(&bed, 3);
+        bed_submit(bed, "call", NULL);
+    fail_n(bed, 3);
     const struct job_spec spec = {.task = STR("call")};
-    assert_int_equal(bed_try_submit(&bed, &spec), REDRIVE_E_BREAKER_OPEN);
-    assert_int_equal(bed_claim(&bed, 10), 0);
-    assert_int_equal(bed_state(&bed, 4), REDRIVE_STATE_PARKED);
-    bed_pass(&bed, 30000);
-    assert_int_equal(bed_try_submit(&bed, &spec), 0);
-    bed_release(&bed);
+    assert_int_equal(bed_try_submit(bed, &spec), REDRIVE_E_BREAKER_OPEN);
+    assert_int_equal(bed_claim(bed, 10), 0);
+    assert_int_equal(bed_state(bed, 4), REDRIVE_STATE_PARKED);
+    bed_pass(bed, 30000);
+    assert_int_equal(bed_try_submit(bed, &spec), 0);
 }
 
-static void breakers_of_different_keys_are_apart(void **state)
+BED_TEST(breakers_of_different_keys_are_apart, BREAKER ", key: \"{task}:{payload.at.host}\"}\n")
 {
-    (void)state;
-    struct bed bed;
-    bed_init(&bed, BREAKER ", key: \"{task}:{payload.at.host}\"}\n");
     for (int i = 0; i < 3; i++)
-        bed_submit(&bed, "call", "{\"at\": {\"port\": 1, \"host\": \"a\"}}");
-    fail_n(&bed, 3);
-    bed_submit(&bed, "call", "{\"at\": {\"host\": \"a\"}}");
-    int64_t other = bed_submit(&bed, "call", "{\"at\": {\"host\": \"b\"}}");
-    assert_int_equal(bed_claim(&bed, 10), 1);
-    assert_int_equal(bed.claim.jobs[0].status.seq, other);
-    assert_int_equal(bed_breaker(&bed, "call:a"), REDRIVE_BREAKER_OPEN);
-    bed_release(&bed);
+        bed_submit(bed, "call", "{\"at\": {\"port\": 1, \"host\": \"a\"}}");
+    fail_n(bed, 3);
+    bed_submit(bed, "call", "{\"at\": {\"host\": \"a\"}}");
+    int64_t other = bed_submit(bed, "call", "{\"at\": {\"host\": \"b\"}}");
+    assert_int_equal(bed_claim(bed, 10), 1);
+    assert_int_equal(bed->claim.jobs[0].status.seq, other);
+    assert_int_equal(bed_breaker(bed, "call:a"), REDRIVE_BREAKER_OPEN);
 }
 
-static void breaker_is_shared_by_engines_and_kept(void **state)
+BED_TEST(breaker_is_shared_by_engines_and_kept, BREAKER "}\n")
 {
-    (void)state;
-    struct bed bed;
-    bed_init(&bed, BREAKER "}\n");
     for (int i = 0; i < 4; i++)
-        bed_submit(&bed, "call", NULL);
-    struct engine *first = bed.engine;
-    struct engine *second = bed_second_engine(&bed);
-    fail_n(&bed, 2);
-    bed.engine = second;
-    fail_n(&bed, 1);
-    assert_int_equal(bed_breaker(&bed, "call"), REDRIVE_BREAKER_OPEN);
-    bed.engine = first;
-    assert_int_equal(bed_claim(&bed, 10), 0);
-    assert_int_equal(bed_breaker(&bed, "call"), REDRIVE_BREAKER_OPEN);
+        bed_submit(bed, "call", NULL);
+    struct engine *first = bed->engine;
+    struct engine *second = bed_second_engine(bed);
+    fail_n(bed, 2);
+    bed->engine = second;
+    fail_n(bed, 1);
+    assert_int_equal(bed_breaker(bed, "call"), REDRIVE_BREAKER_OPEN);
+    bed->engine = first;
+    assert_int_equal(bed_claim(bed, 10), 0);
+    assert_int_equal(bed_breaker(bed, "call"), REDRIVE_BREAKER_OPEN);
     engine_close(second);
-    bed_release(&bed);
 }
 
-static void reset_by_hand_lets_parked_jobs_go(void **state)
+BED_TEST(reset_by_hand_lets_parked_jobs_go, BREAKER "}\n")
 {
-    (void)state;
-    struct bed bed;
     struct breaker_op op;
-    bed_init(&bed, BREAKER "}\n");
-    bed_submit(&bed, "call", NULL);
+    bed_submit(bed, "call", NULL);
     breaker_op_init(&op, (struct str){0}, STR("call"), BREAKER_TRIP);
-    assert_int_equal(engine_apply_one(bed.engine, &op.op, NULL), 0);
-    assert_int_equal(bed_claim(&bed, 1), 0);
-    bed_pass(&bed, 3600000);
-    assert_int_equal(bed_claim(&bed, 1), 0);
+    assert_int_equal(engine_apply_one(bed->engine, &op.op, NULL), 0);
+    assert_int_equal(bed_claim(bed, 1), 0);
+    bed_pass(bed, 3600000);
+    assert_int_equal(bed_claim(bed, 1), 0);
     breaker_op_init(&op, (struct str){0}, STR("call"), BREAKER_RESET);
-    assert_int_equal(engine_apply_one(bed.engine, &op.op, NULL), 0);
-    bed_tick(&bed);
-    assert_int_equal(bed_claim(&bed, 1), 1);
-    bed_release(&bed);
+    assert_int_equal(engine_apply_one(bed->engine, &op.op, NULL), 0);
+    bed_tick(bed);
+    assert_int_equal(bed_claim(bed, 1), 1);
 }
 
-static void concurrency_limit_holds_and_frees(void **state)
+BED_TEST(concurrency_limit_holds_and_frees, "tasks: {slow: {limits: {concurrency: 2}}}\n")
 {
-    (void)state;
-    struct bed bed;
-    bed_init(&bed, "tasks: {slow: {limits: {concurrency: 2}}}\n");
     for (int i = 0; i < 5; i++)
-        bed_submit(&bed, "slow", NULL);
-    assert_int_equal(bed_claim(&bed, 5), 2);
-    struct job first = bed.claim.jobs[0], second = bed.claim.jobs[1];
-    assert_int_equal(bed_count(&bed, REDRIVE_STATE_PARKED), 3);
-    bed_pass(&bed, 1000);
-    assert_int_equal(bed_claim(&bed, 5), 0);
-    assert_int_equal(bed_succeed(&bed, &first), 0);
-    bed_tick(&bed);
-    assert_int_equal(bed_claim(&bed, 5), 1);
-    assert_int_equal(bed_change(&bed, MOVE_CANCEL, second.status.seq), 0);
-    bed_tick(&bed);
-    assert_int_equal(bed_claim(&bed, 5), 1);
-    bed_pass(&bed, 30000); /* both leases end */
-    assert_int_equal(bed_claim(&bed, 5), 1);
-    bed_release(&bed);
+        bed_submit(bed, "slow", NULL);
+    assert_int_equal(bed_claim(bed, 5), 2);
+    struct job first = bed->claim.jobs[0], second = bed->claim.jobs[1];
+    assert_int_equal(bed_count(bed, REDRIVE_STATE_PARKED), 3);
+    bed_pass(bed, 1000);
+    assert_int_equal(bed_claim(bed, 5), 0);
+    assert_int_equal(bed_succeed(bed, &first), 0);
+    bed_tick(bed);
+    assert_int_equal(bed_claim(bed, 5), 1);
+    assert_int_equal(bed_change(bed, MOVE_CANCEL, second.status.seq), 0);
+    bed_tick(bed);
+    assert_int_equal(bed_claim(bed, 5), 1);
+    bed_pass(bed, 30000); /* both leases end */
+    assert_int_equal(bed_claim(bed, 5), 1);
 }
 
-static void rate_limit_is_kept_to_the_token(void **state)
+BED_TEST(rate_limit_is_kept_to_the_token,
+         "tasks: {mail: {limits: {rate: 60/min, burst: 2, per: user}}}\n")
 {
-    (void)state;
-    struct bed bed;
-    bed_init(&bed, "tasks: {mail: {limits: {rate: 60/min, burst: 2, per: user}}}\n");
     const struct job_spec ann = {.task = STR("mail"), .user = STR("ann")};
     const struct job_spec bob = {.task = STR("mail"), .user = STR("bob")};
     for (int i = 0; i < 5; i++)
-        bed_submit_spec(&bed, &ann);
-    assert_int_equal(bed_claim(&bed, 10), 2);
-    bed_submit_spec(&bed, &bob);
-    assert_int_equal(bed_claim(&bed, 10), 1);
-    bed_pass(&bed, 999);
-    assert_int_equal(bed_claim(&bed, 10), 0);
-    bed_pass(&bed, 1);
-    assert_int_equal(bed_claim(&bed, 10), 1);
-    bed_pass(&bed, 1000);
-    assert_int_equal(bed_claim(&bed, 10), 1);
-    bed_release(&bed);
+        bed_submit_spec(bed, &ann);
+    assert_int_equal(bed_claim(bed, 10), 2);
+    bed_submit_spec(bed, &bob);
+    assert_int_equal(bed_claim(bed, 10), 1);
+    bed_pass(bed, 999);
+    assert_int_equal(bed_claim(bed, 10), 0);
+    bed_pass(bed, 1);
+    assert_int_equal(bed_claim(bed, 10), 1);
+    bed_pass(bed, 1000);
+    assert_int_equal(bed_claim(bed, 10), 1);
 }
 
-static void jobs_without_a_user_are_not_one_user(void **state)
+BED_TEST(jobs_without_a_user_are_not_one_user,
+         "tasks:\n  mail: {limits: {rate: 60/min, burst: 1, per: user}}\n"
+         "  scan: {limits: {concurrency: 1, per: project}}\n")
 {
-    (void)state;
-    struct bed bed;
-    bed_init(&bed, "tasks:\n  mail: {limits: {rate: 60/min, burst: 1, per: user}}\n"
-                   "  scan: {limits: {concurrency: 1, per: project}}\n");
     const struct job_spec mail = {.task = STR("mail")};
     const struct job_spec scan = {.task = STR("scan"), .user = STR("ann")};
     const struct job_spec owned = {.task = STR("scan"), .project = STR("p")};
     for (int i = 0; i < 3; i++) {
-        bed_submit_spec(&bed, &mail);
-        bed_submit_spec(&bed, &scan);
+        bed_submit_spec(bed, &mail);
+        bed_submit_spec(bed, &scan);
     }
-    assert_int_equal(bed_claim(&bed, 10), 6);
+    assert_int_equal(bed_claim(bed, 10), 6);
     for (int i = 0; i < 3; i++)
-        bed_submit_spec(&bed, &owned);
-    assert_int_equal(bed_claim(&bed, 10), 1);
-    bed_release(&bed);
+        bed_submit_spec(bed, &owned);
+    assert_int_equal(bed_claim(bed, 10), 1);
 }
 
 /* Somebody else was faster, every time. */
@@ -362,38 +304,31 @@ static int refuse_starts(struct store *store, const struct move_list *list, stru
     return 0;
 }
 
-static void start_that_the_store_refuses_costs_no_token(void **state)
+BED_TEST(start_that_the_store_refuses_costs_no_token,
+         "tasks: {mail: {limits: {rate: 60/min, burst: 2, concurrency: 2}}}\n")
 {
-    (void)state;
-    struct bed bed;
-    bed_init(&bed, "tasks: {mail: {limits: {rate: 60/min, burst: 2, concurrency: 2}}}\n");
     for (int i = 0; i < 3; i++)
-        bed_submit(&bed, "mail", NULL);
-    const struct store_ops *real = bed.engine->ops;
+        bed_submit(bed, "mail", NULL);
+    const struct store_ops *real = bed->engine->ops;
     struct store_ops refusing = *real;
     refusing.move = refuse_starts;
-    bed.engine->ops = &refusing;
-    assert_int_equal(bed_claim(&bed, 2), 0);
-    bed.engine->ops = real;
-    assert_int_equal(bed_claim(&bed, 10), 2);
-    bed_release(&bed);
+    bed->engine->ops = &refusing;
+    assert_int_equal(bed_claim(bed, 2), 0);
+    bed->engine->ops = real;
+    assert_int_equal(bed_claim(bed, 10), 2);
 }
 
-static void paused_queue_starts_nothing(void **state)
+BED_TEST(paused_queue_starts_nothing, NULL)
 {
-    (void)state;
-    struct bed bed;
     struct pause_op op;
-    bed_init(&bed, NULL);
-    bed_submit(&bed, "any", NULL);
+    bed_submit(bed, "any", NULL);
     pause_op_init(&op, (struct str){0}, STR("default"), true);
-    assert_int_equal(engine_apply_one(bed.engine, &op.op, NULL), 0);
-    assert_int_equal(engine_apply_one(bed.engine, &op.op, NULL), 0);
-    assert_int_equal(bed_claim(&bed, 1), 0);
+    assert_int_equal(engine_apply_one(bed->engine, &op.op, NULL), 0);
+    assert_int_equal(engine_apply_one(bed->engine, &op.op, NULL), 0);
+    assert_int_equal(bed_claim(bed, 1), 0);
     pause_op_init(&op, (struct str){0}, STR("default"), false);
-    assert_int_equal(engine_apply_one(bed.engine, &op.op, NULL), 0);
-    assert_int_equal(bed_claim(&bed, 1), 1);
-    bed_release(&bed);
+    assert_int_equal(engine_apply_one(bed->engine, &op.op, NULL), 0);
+    assert_int_equal(bed_claim(bed, 1), 1);
 }
 
 #define MANY 1200 /* more than one transaction gives their time back to */
@@ -418,98 +353,60 @@ static void pause_many(struct bed *bed)
     "tasks: {t: {retry: {strategy: fixed, initial_delay: 1s, jitter: false}, lease: 1h, " \
     "breaker: {failure_threshold: 100000, failure_rate: 0}}}\n"
 
-static void long_queue_is_resumed_in_several_transactions(void **state)
+BED_TEST(long_queue_is_resumed_in_several_transactions, PATIENT)
 {
-    (void)state;
-    struct bed bed;
     struct pause_op op;
     int transactions = 1;
-    bed_init(&bed, PATIENT);
-    pause_many(&bed);
-    bed_pass(&bed, 5000);
+    pause_many(bed);
+    bed_pass(bed, 5000);
     pause_op_init(&op, (struct str){0}, STR("default"), false);
-    assert_int_equal(engine_apply_one(bed.engine, &op.op, NULL), 0);
+    assert_int_equal(engine_apply_one(bed->engine, &op.op, NULL), 0);
     for (; pause_op_goes_on(&op); transactions++) {
-        assert_int_equal(bed_claim(&bed, 1), 0);
-        bed.now_ms += 70;
-        assert_int_equal(engine_apply_one(bed.engine, &op.op, NULL), 0);
+        assert_int_equal(bed_claim(bed, 1), 0);
+        bed->now_ms += 70;
+        assert_int_equal(engine_apply_one(bed->engine, &op.op, NULL), 0);
     }
     assert_int_equal(transactions, 2);
     for (int64_t seq = 1; seq <= MANY; seq++)
-        assert_int_equal(bed_job(&bed, seq).status.paused_ms, 5000);
-    assert_int_equal(bed_claim(&bed, 1), 1);
-    bed_release(&bed);
+        assert_int_equal(bed_job(bed, seq).status.paused_ms, 5000);
+    assert_int_equal(bed_claim(bed, 1), 1);
 }
 
 /* Whoever began to resume it is gone: the pause goes on, and the next one ends it. */
-static void queue_that_was_resumed_by_half_is_still_paused(void **state)
+BED_TEST(queue_that_was_resumed_by_half_is_still_paused, PATIENT)
 {
-    (void)state;
-    struct bed bed;
     struct pause_op op;
-    bed_init(&bed, PATIENT);
-    pause_many(&bed);
-    bed_pass(&bed, 5000);
+    pause_many(bed);
+    bed_pass(bed, 5000);
     pause_op_init(&op, (struct str){0}, STR("default"), false);
-    assert_int_equal(engine_apply_one(bed.engine, &op.op, NULL), 0);
+    assert_int_equal(engine_apply_one(bed->engine, &op.op, NULL), 0);
     assert_true(pause_op_goes_on(&op));
-    bed_pass(&bed, 2000);
+    bed_pass(bed, 2000);
     struct pause_op again;
     pause_op_init(&again, (struct str){0}, STR("default"), false);
     do
-        assert_int_equal(engine_apply_one(bed.engine, &again.op, NULL), 0);
+        assert_int_equal(engine_apply_one(bed->engine, &again.op, NULL), 0);
     while (pause_op_goes_on(&again));
     for (int64_t seq = 1; seq <= MANY; seq++)
-        assert_int_equal(bed_job(&bed, seq).status.paused_ms, 7000);
+        assert_int_equal(bed_job(bed, seq).status.paused_ms, 7000);
     /* Paused anew, it is not for the first one to resume it. */
     pause_op_init(&again, (struct str){0}, STR("default"), true);
-    assert_int_equal(engine_apply_one(bed.engine, &again.op, NULL), 0);
-    assert_int_equal(engine_apply_one(bed.engine, &op.op, NULL), REDRIVE_E_STATE);
-    assert_int_equal(bed_claim(&bed, 1), 0);
-    bed_release(&bed);
+    assert_int_equal(engine_apply_one(bed->engine, &again.op, NULL), 0);
+    assert_int_equal(engine_apply_one(bed->engine, &op.op, NULL), REDRIVE_E_STATE);
+    assert_int_equal(bed_claim(bed, 1), 0);
 }
 
 /* A look at a full limit is not written, so that it must not be the look that notices the clock. */
-static void rate_of_a_clock_that_was_ahead_goes_on_from_now(void **state)
+BED_TEST(rate_of_a_clock_that_was_ahead_goes_on_from_now,
+         "tasks: {mail: {limits: {rate: 60/min, burst: 1}}}\n")
 {
-    (void)state;
-    struct bed bed;
-    bed_init(&bed, "tasks: {mail: {limits: {rate: 60/min, burst: 1}}}\n");
     for (int i = 0; i < 4; i++)
-        bed_submit(&bed, "mail", NULL);
-    assert_int_equal(bed_claim(&bed, 10), 1);
-    bed.now_ms -= 3600000;
-    bed_tick(&bed);
+        bed_submit(bed, "mail", NULL);
+    assert_int_equal(bed_claim(bed, 10), 1);
+    bed->now_ms -= 3600000;
+    bed_tick(bed);
     for (int i = 0; i < 3; i++) {
-        bed_pass(&bed, 1000);
-        assert_int_equal(bed_claim(&bed, 10), 1);
+        bed_pass(bed, 1000);
+        assert_int_equal(bed_claim(bed, 10), 1);
     }
-    bed_release(&bed);
-}
-
-CHECK_FILE(hold)
-{
-    const struct CMUnitTest tests[] = {
-        T(rate_of_a_clock_that_was_ahead_goes_on_from_now),
-        T(open_breaker_parks_and_uses_no_attempt),
-        T(one_probe_goes_when_the_recovery_time_is_over),
-        T(closed_breaker_lets_its_jobs_go_at_a_pace),
-        T(a_look_that_lets_nothing_go_changes_nothing),
-        T(cancelled_probe_makes_way_for_another),
-        T(candidate_that_never_arrives_is_replaced),
-        T(bad_jobs_do_not_starve_the_good_ones_of_their_task),
-        T(breaker_with_dead_letter_ends_its_jobs),
-        T(breaker_with_reject_refuses_new_jobs),
-        T(breakers_of_different_keys_are_apart),
-        T(breaker_is_shared_by_engines_and_kept),
-        T(reset_by_hand_lets_parked_jobs_go),
-        T(concurrency_limit_holds_and_frees),
-        T(rate_limit_is_kept_to_the_token),
-        T(jobs_without_a_user_are_not_one_user),
-        T(start_that_the_store_refuses_costs_no_token),
-        T(paused_queue_starts_nothing),
-        T(long_queue_is_resumed_in_several_transactions),
-        T(queue_that_was_resumed_by_half_is_still_paused),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

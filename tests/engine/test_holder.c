@@ -44,93 +44,78 @@ static void by_hand(struct bed *bed, const char *key, enum breaker_verb verb)
     assert_int_equal(engine_apply_one(bed->engine, &op.op, NULL), 0);
 }
 
-static void a_breaker_tells_when_its_next_probe_goes(void **state)
+BED_TEST(a_breaker_tells_when_its_next_probe_goes, YAML)
 {
-    (void)state;
-    struct bed bed;
-    bed_init(&bed, YAML);
-    by_hand(&bed, "call", BREAKER_SIMULATE_FAILURE);
-    const int64_t opened_ms = bed.now_ms;
+    by_hand(bed, "call", BREAKER_SIMULATE_FAILURE);
+    const int64_t opened_ms = bed->now_ms;
     int64_t seqs[3];
     for (int i = 0; i < 3; i++)
-        seqs[i] = bed_submit(&bed, "call", NULL);
-    assert_false(gate_of(&bed, seqs[0]).is_held);
-    assert_int_equal(bed_claim(&bed, 3), 0);
-    bed.now_ms += 1000;
-    struct gate_info gate = gate_of(&bed, seqs[0]);
+        seqs[i] = bed_submit(bed, "call", NULL);
+    assert_false(gate_of(bed, seqs[0]).is_held);
+    assert_int_equal(bed_claim(bed, 3), 0);
+    bed->now_ms += 1000;
+    struct gate_info gate = gate_of(bed, seqs[0]);
     assert_true(gate.is_held && !gate.is_limit);
     assert_int_equal(gate.may_go_ms, opened_ms + 30000);
     assert_string_equal(gate_wait_text(&gate), "the next probe");
     check_json(&gate, "{\"held_by\":{\"kind\":\"breaker\",\"key\":\"call\",\"state\":\"open\","
                       "\"may_go_at\":\"2026-01-01T00:00:30.000Z\"}}");
     /* While the probe is out, the others wait for its answer. */
-    bed_pass(&bed, 29000);
-    const struct job *probe = bed_claim_one(&bed);
+    bed_pass(bed, 29000);
+    const struct job *probe = bed_claim_one(bed);
     const int64_t waits = probe->status.seq == seqs[2] ? seqs[1] : seqs[2];
-    gate = gate_of(&bed, waits);
+    gate = gate_of(bed, waits);
     assert_int_equal(gate.state, REDRIVE_BREAKER_HALF_OPEN);
     assert_int_equal(gate.may_go_ms, 0);
     assert_string_equal(gate_wait_text(&gate), "when the probes that are out have succeeded");
     /* After it has closed they are let go at its pace. */
-    assert_int_equal(bed_succeed(&bed, probe), 0);
-    gate = gate_of(&bed, waits);
+    assert_int_equal(bed_succeed(bed, probe), 0);
+    gate = gate_of(bed, waits);
     assert_int_equal(gate.state, REDRIVE_BREAKER_CLOSED);
-    assert_in_range(gate.may_go_ms, bed.now_ms, bed.now_ms + 1000);
-    by_hand(&bed, "call", BREAKER_TRIP);
-    gate = gate_of(&bed, waits);
+    assert_in_range(gate.may_go_ms, bed->now_ms, bed->now_ms + 1000);
+    by_hand(bed, "call", BREAKER_TRIP);
+    gate = gate_of(bed, waits);
     assert_int_equal(gate.may_go_ms, 0);
     assert_string_equal(gate_wait_text(&gate), "when it is reset by hand");
-    bed_release(&bed);
 }
 
-static void a_limit_tells_when_its_rate_has_room(void **state)
+BED_TEST(a_limit_tells_when_its_rate_has_room, YAML)
 {
-    (void)state;
-    struct bed bed;
-    bed_init(&bed, YAML);
-    bed_submit(&bed, "paced", NULL);
-    int64_t waits = bed_submit(&bed, "paced", NULL);
-    assert_int_equal(bed_claim(&bed, 2), 1);
-    struct gate_info gate = gate_of(&bed, waits);
+    bed_submit(bed, "paced", NULL);
+    int64_t waits = bed_submit(bed, "paced", NULL);
+    assert_int_equal(bed_claim(bed, 2), 1);
+    struct gate_info gate = gate_of(bed, waits);
     assert_true(gate.is_held && gate.is_limit);
-    assert_int_equal(gate.may_go_ms, bed.now_ms + 60000);
+    assert_int_equal(gate.may_go_ms, bed->now_ms + 60000);
     assert_int_equal(gate.rate.count, 1);
     struct buf text;
     buf_init(&text, 1 << 16);
     gate_write_text(&text, &gate);
     assert_non_null(strstr(buf_cstr(&text), "(1/min)"));
     buf_release(&text);
-    bed_release(&bed);
 }
 
-static void a_limit_on_concurrency_waits_for_a_job_to_end(void **state)
+BED_TEST(a_limit_on_concurrency_waits_for_a_job_to_end, YAML)
 {
-    (void)state;
-    struct bed bed;
-    bed_init(&bed, YAML);
-    bed_submit(&bed, "single", NULL);
-    int64_t waits = bed_submit(&bed, "single", NULL);
-    assert_int_equal(bed_claim(&bed, 2), 1);
-    struct gate_info gate = gate_of(&bed, waits);
+    bed_submit(bed, "single", NULL);
+    int64_t waits = bed_submit(bed, "single", NULL);
+    assert_int_equal(bed_claim(bed, 2), 1);
+    struct gate_info gate = gate_of(bed, waits);
     assert_int_equal(gate.may_go_ms, 0);
     assert_int_equal(gate.slots.used, 1);
     assert_string_equal(gate_wait_text(&gate), "when a running job ends");
-    bed_release(&bed);
 }
 
 /* ---- Breakers of tasks that no job has met --------------------------------------------------- */
 
-static void declared_tasks_have_breakers_from_the_start(void **state)
+BED_TEST(declared_tasks_have_breakers_from_the_start, YAML)
 {
-    (void)state;
-    struct bed bed;
     struct breaker_page page = {0};
-    bed_init(&bed, YAML);
-    struct store *store = engine_store(bed.engine);
-    by_hand(&bed, "call", BREAKER_TRIP);
-    assert_int_equal(breakers_read(store, (struct str){0}, bed.now_ms, &page, NULL), 0);
+    struct store *store = engine_store(bed->engine);
+    by_hand(bed, "call", BREAKER_TRIP);
+    assert_int_equal(breakers_read(store, (struct str){0}, bed->now_ms, &page, NULL), 0);
     assert_int_equal(page.n, 1);
-    assert_int_equal(breakers_add_declared(bed.config, (struct str){0}, bed.now_ms, &page, NULL),
+    assert_int_equal(breakers_add_declared(bed->config, (struct str){0}, bed->now_ms, &page, NULL),
                      0);
     static const char *const KEYS[] = {"call", "paced", "shared-word", "single"};
     assert_int_equal(page.n, 4); /* not of `hosts`, whose jobs have many */
@@ -144,12 +129,10 @@ static void declared_tasks_have_breakers_from_the_start(void **state)
                          &page.breakers[i]);
     }
     breaker_page_release(&page);
-    bed_release(&bed);
 }
 
-static void a_failure_of_an_unknown_task_is_refused(void **state)
+BED_TEST(a_failure_of_an_unknown_task_is_refused, YAML)
 {
-    (void)state;
     static const struct {
         const char *key;
         int code;
@@ -157,25 +140,10 @@ static void a_failure_of_an_unknown_task_is_refused(void **state)
                  {"shared-word", 0},
                  {"nosuch", REDRIVE_E_NOT_FOUND},
                  {"hosts", REDRIVE_E_NOT_FOUND}};
-    struct bed bed;
-    bed_init(&bed, YAML);
     for (size_t i = 0; i < sizeof CASES / sizeof CASES[0]; i++) {
         struct breaker_op op;
         breaker_op_init(&op, (struct str){0}, str_of(CASES[i].key), BREAKER_SIMULATE_FAILURE);
         op.known_only = true;
-        assert_int_equal(engine_apply_one(bed.engine, &op.op, NULL), CASES[i].code);
+        assert_int_equal(engine_apply_one(bed->engine, &op.op, NULL), CASES[i].code);
     }
-    bed_release(&bed);
-}
-
-CHECK_FILE(holder)
-{
-    const struct CMUnitTest tests[] = {
-        T(a_breaker_tells_when_its_next_probe_goes),
-        T(a_limit_tells_when_its_rate_has_room),
-        T(a_limit_on_concurrency_waits_for_a_job_to_end),
-        T(declared_tasks_have_breakers_from_the_start),
-        T(a_failure_of_an_unknown_task_is_refused),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -179,106 +179,90 @@ static void run_to_the_end(size_t limit, bool has_backlog, uint64_t seed)
     crew_release(&c);
 }
 
-static void one_slot_is_never_two(void **state)
+TEST(one_slot_is_never_two)
 {
-    (void)state;
     for (uint64_t seed = 1; seed <= 3; seed++)
         run_to_the_end(1, true, seed);
 }
 
-static void three_slots_are_never_four(void **state)
+TEST(three_slots_are_never_four)
 {
-    (void)state;
     for (uint64_t seed = 1; seed <= 3; seed++)
         run_to_the_end(3, true, seed);
 }
 
-static void a_limit_that_is_seldom_full_holds_as_well(void **state)
+TEST(a_limit_that_is_seldom_full_holds_as_well)
 {
-    (void)state;
     run_to_the_end(1, false, 4);
     run_to_the_end(3, false, 5);
 }
 
 /* ---- Processes that do not meet -------------------------------------------------------------- */
 
+#define CREW_TEST(test, ...) \
+    TEST_OF(test, struct crew, c, crew_init(c, __VA_ARGS__), crew_release(c))
+
 /* Two that start and settle jobs under one limit in turn. */
-static void starts_and_settles_under_one_limit_do_not_conflict(void **state)
+CREW_TEST(starts_and_settles_under_one_limit_do_not_conflict, 50, 9)
 {
-    (void)state;
-    struct crew c;
-    crew_init(&c, 50, 9);
     for (int i = 0; i < 240; i++)
-        bed_submit(&c.bed, "slow", NULL);
+        bed_submit(&c->bed, "slow", NULL);
     for (int who = 0; who < ENGINES; who++) /* the rows are made */
-        assert_int_equal(claim(&c, who, 2), 2);
-    const uint64_t before = c.engines[0]->conflicts + c.engines[1]->conflicts;
-    const uint32_t loads = c.engines[0]->gates.loads + c.engines[1]->gates.loads;
+        assert_int_equal(claim(c, who, 2), 2);
+    const uint64_t before = c->engines[0]->conflicts + c->engines[1]->conflicts;
+    const uint32_t loads = c->engines[0]->gates.loads + c->engines[1]->gates.loads;
     for (int i = 0; i < 100; i++) {
         const int who = i % ENGINES;
-        assert_int_equal(claim(&c, who, 1), 1);
-        assert_int_equal(settle(&c, who, NULL), 0);
+        assert_int_equal(claim(c, who, 1), 1);
+        assert_int_equal(settle(c, who, NULL), 0);
     }
-    const uint64_t conflicts = c.engines[0]->conflicts + c.engines[1]->conflicts - before;
+    const uint64_t conflicts = c->engines[0]->conflicts + c->engines[1]->conflicts - before;
     print_message("# 200 transactions of two processes: %u were made again\n", (unsigned)conflicts);
     assert_true(conflicts <= 2); /* the first look after what the other has made */
-    assert_true(c.engines[0]->gates.loads + c.engines[1]->gates.loads <= loads + 4);
-    crew_release(&c);
+    assert_true(c->engines[0]->gates.loads + c->engines[1]->gates.loads <= loads + 4);
 }
 
 /* Each sees what the other has done, though nobody tells it. */
-static void a_full_limit_is_seen_by_one_whose_picture_is_old(void **state)
+CREW_TEST(a_full_limit_is_seen_by_one_whose_picture_is_old, 2, 3)
 {
-    (void)state;
-    struct crew c;
-    crew_init(&c, 2, 3);
     for (int i = 0; i < 6; i++)
-        bed_submit(&c.bed, "slow", NULL);
-    assert_int_equal(claim(&c, 0, 1), 1);
-    assert_int_equal(claim(&c, 1, 1), 1);
-    const uint64_t before = c.engines[0]->conflicts;
-    assert_int_equal(claim(&c, 0, 1), 0);
-    assert_true(c.engines[0]->conflicts <= before + 1);
-    assert_int_equal(settle(&c, 1, NULL), 0);
-    after_transaction(&c, 1); /* sends a candidate ahead */
-    assert_int_equal(bed_count(&c.bed, REDRIVE_STATE_RUNNING), 1);
-    assert_int_equal(claim(&c, 0, 1), 1); /* which the other may start */
-    crew_release(&c);
+        bed_submit(&c->bed, "slow", NULL);
+    assert_int_equal(claim(c, 0, 1), 1);
+    assert_int_equal(claim(c, 1, 1), 1);
+    const uint64_t before = c->engines[0]->conflicts;
+    assert_int_equal(claim(c, 0, 1), 0);
+    assert_true(c->engines[0]->conflicts <= before + 1);
+    assert_int_equal(settle(c, 1, NULL), 0);
+    after_transaction(c, 1); /* sends a candidate ahead */
+    assert_int_equal(bed_count(&c->bed, REDRIVE_STATE_RUNNING), 1);
+    assert_int_equal(claim(c, 0, 1), 1); /* which the other may start */
 }
 
 /* As a worker does that hands its jobs to a server, and another server their results. */
-static void a_job_that_another_process_has_started_gives_its_slot_back(void **state)
+CREW_TEST(a_job_that_another_process_has_started_gives_its_slot_back, 1, 3)
 {
-    (void)state;
-    struct crew c;
-    crew_init(&c, 1, 3);
-    bed_submit(&c.bed, "slow", NULL);
-    bed_submit(&c.bed, "slow", NULL);
+    bed_submit(&c->bed, "slow", NULL);
+    bed_submit(&c->bed, "slow", NULL);
     for (int i = 0; i < ENGINES; i++) /* both have seen the store without a limit */
-        tick_while_due(&c, i);
-    assert_int_equal(claim(&c, 0, 1), 1);
-    c.held[1][c.n_held[1]++] = c.held[0][--c.n_held[0]];
-    assert_int_equal(settle(&c, 1, NULL), 0);
-    assert_int_equal(claim(&c, 0, 1), 1);
-    crew_release(&c);
+        tick_while_due(c, i);
+    assert_int_equal(claim(c, 0, 1), 1);
+    c->held[1][c->n_held[1]++] = c->held[0][--c->n_held[0]];
+    assert_int_equal(settle(c, 1, NULL), 0);
+    assert_int_equal(claim(c, 0, 1), 1);
 }
 
 /* Nobody has told the one that frees the slot that a job waits for it. */
-static void a_job_that_was_parked_a_moment_ago_is_let_go_by_who_frees_the_slot(void **state)
+CREW_TEST(a_job_that_was_parked_a_moment_ago_is_let_go_by_who_frees_the_slot, 1, 3)
 {
-    (void)state;
-    struct crew c;
-    crew_init(&c, 1, 3);
-    bed_submit(&c.bed, "slow", NULL);
-    const int64_t waits = bed_submit(&c.bed, "slow", NULL);
-    assert_int_equal(claim(&c, 1, 1), 1);
-    assert_int_equal(claim(&c, 0, 1), 0);
-    assert_int_equal(bed_state(&c.bed, waits), REDRIVE_STATE_PARKED);
-    assert_int_equal(settle(&c, 1, NULL), 0);
-    tick_while_due(&c, 1);
-    assert_int_equal(bed_state(&c.bed, waits), REDRIVE_STATE_QUEUED);
-    assert_int_equal(claim(&c, 1, 1), 1);
-    crew_release(&c);
+    bed_submit(&c->bed, "slow", NULL);
+    const int64_t waits = bed_submit(&c->bed, "slow", NULL);
+    assert_int_equal(claim(c, 1, 1), 1);
+    assert_int_equal(claim(c, 0, 1), 0);
+    assert_int_equal(bed_state(&c->bed, waits), REDRIVE_STATE_PARKED);
+    assert_int_equal(settle(c, 1, NULL), 0);
+    tick_while_due(c, 1);
+    assert_int_equal(bed_state(&c->bed, waits), REDRIVE_STATE_QUEUED);
+    assert_int_equal(claim(c, 1, 1), 1);
 }
 
 static const struct store_ops *real_ops;
@@ -293,39 +277,20 @@ static int ready_untold(struct store *store, const struct claim_filter *filter,
 }
 
 /* The refusal of the store is what says at most N, not what a process believes. */
-static void a_start_that_the_limit_has_no_room_for_is_refused_by_the_store(void **state)
+CREW_TEST(a_start_that_the_limit_has_no_room_for_is_refused_by_the_store, 1, 3)
 {
-    (void)state;
-    struct crew c;
     static struct store_ops untold;
-    crew_init(&c, 1, 3);
     for (int i = 0; i < 3; i++)
-        bed_submit(&c.bed, "slow", NULL);
-    assert_int_equal(claim(&c, 0, 1), 1);
-    assert_int_equal(settle(&c, 0, NULL), 0); /* from now on it believes that nothing runs */
-    assert_int_equal(claim(&c, 1, 1), 1);
-    real_ops = c.engines[0]->ops;
+        bed_submit(&c->bed, "slow", NULL);
+    assert_int_equal(claim(c, 0, 1), 1);
+    assert_int_equal(settle(c, 0, NULL), 0); /* from now on it believes that nothing runs */
+    assert_int_equal(claim(c, 1, 1), 1);
+    real_ops = c->engines[0]->ops;
     untold = *real_ops;
     untold.ready = ready_untold;
-    c.engines[0]->ops = &untold;
-    const uint64_t before = c.engines[0]->conflicts;
-    assert_int_equal(claim(&c, 0, 1), 0);
-    assert_true(c.engines[0]->conflicts > before);
-    assert_int_equal(bed_count(&c.bed, REDRIVE_STATE_RUNNING), 1);
-    crew_release(&c);
-}
-
-CHECK_FILE(limits)
-{
-    const struct CMUnitTest tests[] = {
-        T(one_slot_is_never_two),
-        T(three_slots_are_never_four),
-        T(a_limit_that_is_seldom_full_holds_as_well),
-        T(starts_and_settles_under_one_limit_do_not_conflict),
-        T(a_full_limit_is_seen_by_one_whose_picture_is_old),
-        T(a_job_that_another_process_has_started_gives_its_slot_back),
-        T(a_job_that_was_parked_a_moment_ago_is_let_go_by_who_frees_the_slot),
-        T(a_start_that_the_limit_has_no_room_for_is_refused_by_the_store),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    c->engines[0]->ops = &untold;
+    const uint64_t before = c->engines[0]->conflicts;
+    assert_int_equal(claim(c, 0, 1), 0);
+    assert_true(c->engines[0]->conflicts > before);
+    assert_int_equal(bed_count(&c->bed, REDRIVE_STATE_RUNNING), 1);
 }

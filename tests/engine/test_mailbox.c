@@ -86,9 +86,8 @@ static void end_loop(struct loop *loop)
     pthread_mutex_destroy(&loop->mutex);
 }
 
-static void answers_come_in_order_on_the_loop(void **state)
+TEST(answers_come_in_order_on_the_loop)
 {
-    (void)state;
     struct loop loop;
     setup_loop(&loop);
     send_all(&loop);
@@ -103,9 +102,8 @@ static void answers_come_in_order_on_the_loop(void **state)
 }
 
 /* What was sent is not handed in before the flush: the committer ends, and has not had it. */
-static void nothing_is_handed_in_before_the_flush(void **state)
+TEST(nothing_is_handed_in_before_the_flush)
 {
-    (void)state;
     struct loop loop;
     setup_loop(&loop);
     send_all(&loop);
@@ -116,9 +114,8 @@ static void nothing_is_handed_in_before_the_flush(void **state)
     end_loop(&loop);
 }
 
-static void reasons_are_told_once_and_wake_once(void **state)
+TEST(reasons_are_told_once_and_wake_once)
 {
-    (void)state;
     struct loop loop;
     setup_loop(&loop);
     mailbox_wake(&loop.box, 1);
@@ -130,9 +127,8 @@ static void reasons_are_told_once_and_wake_once(void **state)
     end_loop(&loop);
 }
 
-static void closed_mailbox_does_not_wake(void **state)
+TEST(closed_mailbox_does_not_wake)
 {
-    (void)state;
     struct loop loop;
     setup_loop(&loop);
     mailbox_close(&loop.box);
@@ -140,15 +136,4 @@ static void closed_mailbox_does_not_wake(void **state)
     assert_int_equal(loop.n_wakes, 0);
     assert_int_equal(mailbox_deliver(&loop.box), 0);
     end_loop(&loop);
-}
-
-CHECK_FILE(mailbox)
-{
-    const struct CMUnitTest tests[] = {
-        T(answers_come_in_order_on_the_loop),
-        T(nothing_is_handed_in_before_the_flush),
-        T(reasons_are_told_once_and_wake_once),
-        T(closed_mailbox_does_not_wake),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -92,182 +92,154 @@ static void check_parent(const struct job *job, size_t i, const char *id, enum r
     assert_true(str_eq(parent->result, str_of(result)));
 }
 
-static void child_is_given_the_results_in_the_order_of_submission(void **state)
+BED_TEST(child_is_given_the_results_in_the_order_of_submission, NULL)
 {
-    (void)state;
-    struct bed bed;
-    bed_init(&bed, NULL);
-    const int64_t a = submit_job(&bed, "a"), b = submit_job(&bed, "b"), c = submit_job(&bed, "c");
+    const int64_t a = submit_job(bed, "a"), b = submit_job(bed, "b"), c = submit_job(bed, "c");
     const char *const parents[] = {"c", "a", "b"}, *const grandparents[] = {"d"};
-    const int64_t d = submit_after(&bed, "d", parents, 3);
-    const int64_t e = submit_after(&bed, "e", grandparents, 1);
-    run_with(&bed, a, STR("{\"n\":1}"));
-    const struct job job_b = *claim_one(&bed, b);
-    assert_int_equal(bed_fail(&bed, &job_b, "PERMANENT_FAIL"), 0);
-    run_with(&bed, c, STR("any \x01\xff bytes"));
-    struct job job = *claim_one(&bed, d);
+    const int64_t d = submit_after(bed, "d", parents, 3);
+    const int64_t e = submit_after(bed, "e", grandparents, 1);
+    run_with(bed, a, STR("{\"n\":1}"));
+    const struct job job_b = *claim_one(bed, b);
+    assert_int_equal(bed_fail(bed, &job_b, "PERMANENT_FAIL"), 0);
+    run_with(bed, c, STR("any \x01\xff bytes"));
+    struct job job = *claim_one(bed, d);
     assert_int_equal(job.n_parents, 3);
     check_parent(&job, 0, "a", REDRIVE_STATE_COMPLETED, "{\"n\":1}");
     check_parent(&job, 1, "b", REDRIVE_STATE_DEAD_LETTER, "");
     check_parent(&job, 2, "c", REDRIVE_STATE_COMPLETED, "any \x01\xff bytes");
-    settle(&bed, &job, STR("4"));
-    job = *claim_one(&bed, e);
+    settle(bed, &job, STR("4"));
+    job = *claim_one(bed, e);
     assert_int_equal(job.n_parents, 1);
     check_parent(&job, 0, "d", REDRIVE_STATE_COMPLETED, "4");
-    bed_release(&bed);
 }
 
-static void every_attempt_is_given_the_results(void **state)
+BED_TEST(every_attempt_is_given_the_results, NULL)
 {
-    (void)state;
-    struct bed bed;
-    bed_init(&bed, NULL);
-    const int64_t a = submit_job(&bed, "a");
+    const int64_t a = submit_job(bed, "a");
     const char *const parents[] = {"a"};
-    const int64_t b = submit_after(&bed, "b", parents, 1);
-    run_with(&bed, a, STR("1"));
-    struct job job = *claim_one(&bed, b);
+    const int64_t b = submit_after(bed, "b", parents, 1);
+    run_with(bed, a, STR("1"));
+    struct job job = *claim_one(bed, b);
     check_parent(&job, 0, "a", REDRIVE_STATE_COMPLETED, "1");
-    assert_int_equal(bed_fail(&bed, &job, "TRANSIENT_FAIL"), 0);
-    bed_pass(&bed, INT64_C(3600) * 1000);
-    job = *claim_one(&bed, b);
+    assert_int_equal(bed_fail(bed, &job, "TRANSIENT_FAIL"), 0);
+    bed_pass(bed, INT64_C(3600) * 1000);
+    job = *claim_one(bed, b);
     assert_int_equal(job.status.attempts, 2);
     check_parent(&job, 0, "a", REDRIVE_STATE_COMPLETED, "1");
-    assert_int_equal(bed_fail(&bed, &job, "PERMANENT_FAIL"), 0);
-    assert_int_equal(bed_change(&bed, MOVE_REDRIVE, b), 0);
-    job = *claim_one(&bed, b);
+    assert_int_equal(bed_fail(bed, &job, "PERMANENT_FAIL"), 0);
+    assert_int_equal(bed_change(bed, MOVE_REDRIVE, b), 0);
+    job = *claim_one(bed, b);
     assert_int_equal(job.n_parents, 1);
     check_parent(&job, 0, "a", REDRIVE_STATE_COMPLETED, "1");
-    bed_release(&bed);
 }
 
 /* 256 KiB for a job: what does not fit is left out, and what comes after it is given. */
-static void results_that_do_not_fit_are_left_out(void **state)
+BED_TEST(results_that_do_not_fit_are_left_out, NULL)
 {
-    (void)state;
-    struct bed bed;
     static const char *const ids[] = {"a", "b", "c", "d", "e"};
     const size_t lens[] = {PARENTS_BYTES + 1, PARENTS_BYTES - 100, 101, 100, 1};
     const bool omitted[] = {true, false, true, false, true};
     int64_t seqs[5];
-    bed_init(&bed, NULL);
     for (int i = 0; i < 5; i++)
-        seqs[i] = submit_job(&bed, ids[i]);
-    const int64_t child = submit_after(&bed, "child", ids, 5);
+        seqs[i] = submit_job(bed, ids[i]);
+    const int64_t child = submit_after(bed, "child", ids, 5);
     for (int i = 0; i < 5; i++)
-        run_long(&bed, seqs[i], lens[i]);
-    const struct job job = *claim_one(&bed, child);
+        run_long(bed, seqs[i], lens[i]);
+    const struct job job = *claim_one(bed, child);
     assert_int_equal(job.n_parents, 5);
     for (int i = 0; i < 5; i++) {
         assert_int_equal(job.parents[i].is_omitted, omitted[i]);
         assert_int_equal(job.parents[i].result.len, omitted[i] ? 0 : lens[i]);
     }
-    bed_release(&bed);
 }
 
 /* Several children of one claim each have their own parents. */
-static void children_are_claimed_together(void **state)
+BED_TEST(children_are_claimed_together, NULL)
 {
-    (void)state;
-    struct bed bed;
     const char *const both[] = {"a", "b"};
-    bed_init(&bed, NULL);
-    const int64_t a = submit_job(&bed, "a"), b = submit_job(&bed, "b");
-    (void)submit_after(&bed, "c", both, 2);
-    (void)submit_after(&bed, "d", both + 1, 1);
-    run_with(&bed, a, STR("1"));
-    run_long(&bed, b, PARENTS_BYTES);
-    (void)submit_job(&bed, "plain");
-    assert_int_equal(try_claim(&bed, 10), 0);
-    assert_int_equal(bed.claim.n, 3);
-    const struct job *jobs = bed.claim.jobs;
+    const int64_t a = submit_job(bed, "a"), b = submit_job(bed, "b");
+    (void)submit_after(bed, "c", both, 2);
+    (void)submit_after(bed, "d", both + 1, 1);
+    run_with(bed, a, STR("1"));
+    run_long(bed, b, PARENTS_BYTES);
+    (void)submit_job(bed, "plain");
+    assert_int_equal(try_claim(bed, 10), 0);
+    assert_int_equal(bed->claim.n, 3);
+    const struct job *jobs = bed->claim.jobs;
     assert_int_equal(jobs[0].n_parents, 2);
     check_parent(&jobs[0], 0, "a", REDRIVE_STATE_COMPLETED, "1");
     assert_true(jobs[0].parents[1].is_omitted);
     assert_int_equal(jobs[1].n_parents, 1);
     assert_int_equal(jobs[1].parents[0].result.len, PARENTS_BYTES);
     assert_null(jobs[2].parents);
-    bed_release(&bed);
 }
 
 #define CHILDREN 1200 /* more than a store is asked about at once */
 
-static void many_children_are_claimed_at_once(void **state)
+BED_TEST(many_children_are_claimed_at_once, NULL)
 {
-    (void)state;
-    struct bed bed;
     struct submit_op op;
     static struct job_spec specs[CHILDREN];
     const struct job_after after = {STR("a"), {AFTER_END, AFTER_DEAD_WAIT}};
-    bed_init(&bed, NULL);
-    const int64_t a = submit_job(&bed, "a");
+    const int64_t a = submit_job(bed, "a");
     for (size_t i = 0; i < CHILDREN; i++)
         specs[i] = (struct job_spec){.task = STR("t"), .after = &after, .n_after = 1};
-    assert_int_equal(submit_op_init(&op, bed.engine, specs, CHILDREN, NULL), 0);
-    assert_int_equal(engine_apply_one(bed.engine, &op.op, NULL), 0);
+    assert_int_equal(submit_op_init(&op, bed->engine, specs, CHILDREN, NULL), 0);
+    assert_int_equal(engine_apply_one(bed->engine, &op.op, NULL), 0);
     submit_op_release(&op);
-    run_with(&bed, a, STR("7"));
-    assert_int_equal(try_claim(&bed, CHILDREN + 300), 0);
-    assert_int_equal(bed.claim.n, CHILDREN);
+    run_with(bed, a, STR("7"));
+    assert_int_equal(try_claim(bed, CHILDREN + 300), 0);
+    assert_int_equal(bed->claim.n, CHILDREN);
     for (size_t i = 0; i < CHILDREN; i++)
-        check_parent(&bed.claim.jobs[i], 0, "a", REDRIVE_STATE_COMPLETED, "7");
-    bed_release(&bed);
+        check_parent(&bed->claim.jobs[i], 0, "a", REDRIVE_STATE_COMPLETED, "7");
 }
 
-static void removed_parent_is_not_listed(void **state)
+BED_TEST(removed_parent_is_not_listed, NULL)
 {
-    (void)state;
-    struct bed bed;
     static char ids[SOME][16];
     const char *names[SOME];
     int64_t seqs[SOME];
-    bed_init(&bed, NULL);
     for (size_t i = 0; i < SOME; i++) {
         (void)snprintf(ids[i], sizeof ids[i], "p%03zu", i);
-        seqs[i] = submit_job(&bed, names[i] = ids[i]);
+        seqs[i] = submit_job(bed, names[i] = ids[i]);
     }
-    const int64_t one = submit_after(&bed, "one", names, 1);
-    const int64_t all = submit_after(&bed, "all", names, SOME);
+    const int64_t one = submit_after(bed, "one", names, 1);
+    const int64_t all = submit_after(bed, "all", names, SOME);
     for (size_t i = 0; i < SOME; i++)
-        assert_int_equal(bed_change(&bed, MOVE_END, seqs[i]), 0);
-    assert_int_equal(bed_change(&bed, MOVE_REMOVE, seqs[0]), 0);
-    assert_int_equal(bed_change(&bed, MOVE_REMOVE, seqs[50]), 0);
-    const struct job job = *claim_one(&bed, one);
+        assert_int_equal(bed_change(bed, MOVE_END, seqs[i]), 0);
+    assert_int_equal(bed_change(bed, MOVE_REMOVE, seqs[0]), 0);
+    assert_int_equal(bed_change(bed, MOVE_REMOVE, seqs[50]), 0);
+    const struct job job = *claim_one(bed, one);
     assert_non_null(job.parents);
     assert_int_equal(job.n_parents, 0);
-    settle(&bed, &job, (struct str){0});
-    const struct job gathered = *claim_one(&bed, all);
+    settle(bed, &job, (struct str){0});
+    const struct job gathered = *claim_one(bed, all);
     assert_int_equal(gathered.n_parents, PARENTS_MAX);
     check_parent(&gathered, 0, "p001", REDRIVE_STATE_DEAD_LETTER, "");
     check_parent(&gathered, 48, "p049", REDRIVE_STATE_DEAD_LETTER, "");
     check_parent(&gathered, 49, "p051", REDRIVE_STATE_DEAD_LETTER, "");
     check_parent(&gathered, 99, "p101", REDRIVE_STATE_DEAD_LETTER, "");
-    bed_release(&bed);
 }
 
 /* A worker settles the parent and asks for the next job in one transaction. */
-static void end_of_a_parent_and_claim_share_a_transaction(void **state)
+BED_TEST(end_of_a_parent_and_claim_share_a_transaction, NULL)
 {
-    (void)state;
-    struct bed bed;
     struct settle_op settle_op;
     const struct claim_filter filter = {.limit = 1};
     const char *const parents[] = {"a"};
-    bed_init(&bed, NULL);
-    const int64_t a = submit_job(&bed, "a"), b = submit_after(&bed, "b", parents, 1);
-    struct settlement item = success(claim_one(&bed, a), STR("[1, 2]"));
+    const int64_t a = submit_job(bed, "a"), b = submit_after(bed, "b", parents, 1);
+    struct settlement item = success(claim_one(bed, a), STR("[1, 2]"));
     settle_op_init(&settle_op, &item, 1);
-    claim_op_release(&bed.claim);
-    claim_op_init(&bed.claim, &filter, STR("worker-1"), 0);
-    bed.claim.with_parents = true;
-    struct op *ops[] = {&settle_op.op, &bed.claim.op};
-    engine_apply(bed.engine, ops, 2);
+    claim_op_release(&bed->claim);
+    claim_op_init(&bed->claim, &filter, STR("worker-1"), 0);
+    bed->claim.with_parents = true;
+    struct op *ops[] = {&settle_op.op, &bed->claim.op};
+    engine_apply(bed->engine, ops, 2);
     assert_int_equal(settle_op.op.code, 0);
-    assert_int_equal(bed.claim.op.code, 0);
-    const struct job job = bed.claim.n > 0 ? bed.claim.jobs[0] : *claim_one(&bed, b);
+    assert_int_equal(bed->claim.op.code, 0);
+    const struct job job = bed->claim.n > 0 ? bed->claim.jobs[0] : *claim_one(bed, b);
     assert_int_equal(job.n_parents, 1);
     check_parent(&job, 0, "a", REDRIVE_STATE_COMPLETED, "[1, 2]");
-    bed_release(&bed);
 }
 
 /* ---- What is asked of the store -------------------------------------------------------------- */
@@ -332,9 +304,8 @@ static unsigned calls_of_claim(struct watched *w, struct bed *bed, bool with_par
     return w->calls - before;
 }
 
-static void job_without_parents_costs_no_call(void **state)
+TEST(job_without_parents_costs_no_call)
 {
-    (void)state;
     struct watched w;
     struct bed bed;
     const char *const parents[] = {"a"};
@@ -359,9 +330,8 @@ static void job_without_parents_costs_no_call(void **state)
 }
 
 /* The claim fails as a whole: the job stays in the queue, and has used no attempt. */
-static void parents_that_cannot_be_read_leave_the_job_in_the_queue(void **state)
+TEST(parents_that_cannot_be_read_leave_the_job_in_the_queue)
 {
-    (void)state;
     struct watched w;
     struct bed bed;
     const char *const parents[] = {"a"};
@@ -379,20 +349,4 @@ static void parents_that_cannot_be_read_leave_the_job_in_the_queue(void **state)
     assert_int_equal(job.status.attempts, 1);
     check_parent(&job, 0, "a", REDRIVE_STATE_COMPLETED, "1");
     watched_close(&w, &bed);
-}
-
-CHECK_FILE(parents)
-{
-    const struct CMUnitTest tests[] = {
-        T(child_is_given_the_results_in_the_order_of_submission),
-        T(every_attempt_is_given_the_results),
-        T(results_that_do_not_fit_are_left_out),
-        T(children_are_claimed_together),
-        T(many_children_are_claimed_at_once),
-        T(removed_parent_is_not_listed),
-        T(end_of_a_parent_and_claim_share_a_transaction),
-        T(job_without_parents_costs_no_call),
-        T(parents_that_cannot_be_read_leave_the_job_in_the_queue),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

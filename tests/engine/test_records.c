@@ -101,9 +101,8 @@ static size_t waiting(struct book *b)
            bed_count(&b->bed, REDRIVE_STATE_RUNNING) + bed_count(&b->bed, REDRIVE_STATE_PARKED);
 }
 
-static void thousand_records_end_and_none_starts_early(void **state)
+TEST(thousand_records_end_and_none_starts_early)
 {
-    (void)state;
     static struct book b;
     unsigned runs = 0;
     bed_init(&b.bed, CONFIG);
@@ -133,12 +132,4 @@ static void thousand_records_end_and_none_starts_early(void **state)
     assert_int_equal(b.submitted, 0);
     assert_int_equal(waiting(&b), 0);
     bed_release(&b.bed);
-}
-
-CHECK_FILE(records)
-{
-    const struct CMUnitTest tests[] = {
-        T(thousand_records_end_and_none_starts_early),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

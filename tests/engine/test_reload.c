@@ -14,149 +14,117 @@
     "10m, max_delay: 20m, "                                                                      \
     "jitter: false}}}\n"
 
-static void waiting_jobs_go_by_the_new_policy(void **state)
+BED_TEST(waiting_jobs_go_by_the_new_policy, QUICK)
 {
-    (void)state;
-    struct bed bed;
-    bed_init(&bed, QUICK);
-    int64_t seq = bed_submit(&bed, "call", "{}");
-    bed_reload(&bed, SLOW);
-    assert_int_equal(bed_fail(&bed, bed_claim_one(&bed), "TRANSIENT_FAIL"), 0);
-    bed_pass(&bed, 60 * 1000);
-    assert_int_equal(bed_state(&bed, seq), REDRIVE_STATE_RETRYING);
-    bed_pass(&bed, 3600 * 1000);
-    assert_int_equal(bed_state(&bed, seq), REDRIVE_STATE_QUEUED);
-    bed_release(&bed);
+    int64_t seq = bed_submit(bed, "call", "{}");
+    bed_reload(bed, SLOW);
+    assert_int_equal(bed_fail(bed, bed_claim_one(bed), "TRANSIENT_FAIL"), 0);
+    bed_pass(bed, 60 * 1000);
+    assert_int_equal(bed_state(bed, seq), REDRIVE_STATE_RETRYING);
+    bed_pass(bed, 3600 * 1000);
+    assert_int_equal(bed_state(bed, seq), REDRIVE_STATE_QUEUED);
 }
 
-static void shown_attempts_are_never_less_than_there_were(void **state)
+BED_TEST(shown_attempts_are_never_less_than_there_were,
+         "tasks: {call: {retry: {max_attempts: 2, strategy: immediate}}}\n")
 {
-    (void)state;
-    struct bed bed;
-    bed_init(&bed, "tasks: {call: {retry: {max_attempts: 2, strategy: immediate}}}\n");
-    int64_t seq = bed_submit(&bed, "call", "{}");
-    bed_reload(&bed, "tasks: {call: {retry: {max_attempts: 3, strategy: immediate}}}\n");
+    int64_t seq = bed_submit(bed, "call", "{}");
+    bed_reload(bed, "tasks: {call: {retry: {max_attempts: 3, strategy: immediate}}}\n");
     for (int n = 0; n < 3; n++) {
-        assert_int_equal(bed_fail(&bed, bed_claim_one(&bed), "TRANSIENT_FAIL"), 0);
-        bed_tick(&bed);
+        assert_int_equal(bed_fail(bed, bed_claim_one(bed), "TRANSIENT_FAIL"), 0);
+        bed_tick(bed);
     }
-    const struct job job = bed_job(&bed, seq);
+    const struct job job = bed_job(bed, seq);
     assert_int_equal(job.status.attempts, 3);
     assert_int_equal(job_max_attempts(&job), 3);
-    bed_release(&bed);
 }
 
-static void shown_attempts_are_those_of_the_class_that_ended_it(void **state)
+BED_TEST(shown_attempts_are_those_of_the_class_that_ended_it,
+         "tasks: {call: {retry: {max_attempts: 2, strategy: immediate},\n"
+         "  on: {rate_limited: {max_attempts: 9}}}}\n")
 {
-    (void)state;
-    struct bed bed;
-    bed_init(&bed, "tasks: {call: {retry: {max_attempts: 2, strategy: immediate},\n"
-                   "  on: {rate_limited: {max_attempts: 9}}}}\n");
-    int64_t seq = bed_submit(&bed, "call", "{}");
-    struct job job = bed_job(&bed, seq);
+    int64_t seq = bed_submit(bed, "call", "{}");
+    struct job job = bed_job(bed, seq);
     assert_int_equal(job_max_attempts(&job), 9);
     for (int n = 0; n < 2; n++) {
-        assert_int_equal(bed_fail(&bed, bed_claim_one(&bed), "TRANSIENT_FAIL"), 0);
-        bed_tick(&bed);
+        assert_int_equal(bed_fail(bed, bed_claim_one(bed), "TRANSIENT_FAIL"), 0);
+        bed_tick(bed);
     }
-    job = bed_job(&bed, seq);
+    job = bed_job(bed, seq);
     assert_int_equal(job.status.reason, REDRIVE_REASON_EXHAUSTED);
     assert_int_equal(job.status.attempts, 2);
     assert_int_equal(job_max_attempts(&job), 2);
-    bed_release(&bed);
 }
 
-static void new_jobs_go_by_the_new_definitions(void **state)
+BED_TEST(new_jobs_go_by_the_new_definitions, QUICK)
 {
-    (void)state;
-    struct bed bed;
-    bed_init(&bed, QUICK);
-    bed_reload(&bed, SLOW "strict_tasks: true\n");
-    int64_t seq = bed_submit(&bed, "call", "{}");
-    assert_int_equal(bed_job(&bed, seq).spec.max_attempts, 9);
+    bed_reload(bed, SLOW "strict_tasks: true\n");
+    int64_t seq = bed_submit(bed, "call", "{}");
+    assert_int_equal(bed_job(bed, seq).spec.max_attempts, 9);
     const struct job_spec unknown = {.task = STR("other")};
-    assert_int_equal(bed_try_submit(&bed, &unknown), REDRIVE_E_UNKNOWN);
-    assert_string_equal(engine_task(bed.engine, STR("call"))->name, "call");
-    assert_string_equal(engine_task(bed.engine, STR("other"))->name, "");
-    bed_release(&bed);
+    assert_int_equal(bed_try_submit(bed, &unknown), REDRIVE_E_UNKNOWN);
+    assert_string_equal(engine_task(bed->engine, STR("call"))->name, "call");
+    assert_string_equal(engine_task(bed->engine, STR("other"))->name, "");
 }
 
-static void classification_is_the_new_one(void **state)
+BED_TEST(classification_is_the_new_one, QUICK)
 {
-    (void)state;
-    struct bed bed;
     const struct outcome outcome = {.ending = ENDING_RAN, .failure = {.error_type = "OddError"}};
-    bed_init(&bed, QUICK);
-    bed_reload(&bed, QUICK "classify: [{error_type: OddError, class: permanent}]\n");
-    int64_t seq = bed_submit(&bed, "call", "{}");
-    assert_int_equal(bed_settle(&bed, bed_claim_one(&bed), &outcome), 0);
-    assert_int_equal(bed_state(&bed, seq), REDRIVE_STATE_DEAD_LETTER);
-    bed_release(&bed);
+    bed_reload(bed, QUICK "classify: [{error_type: OddError, class: permanent}]\n");
+    int64_t seq = bed_submit(bed, "call", "{}");
+    assert_int_equal(bed_settle(bed, bed_claim_one(bed), &outcome), 0);
+    assert_int_equal(bed_state(bed, seq), REDRIVE_STATE_DEAD_LETTER);
 }
 
-static void periodic_tasks_come_and_go(void **state)
+BED_TEST(periodic_tasks_come_and_go,
+         "cron: {hourly: {task: call, schedule: \"0 * * * *\", overlap: allow}}\n")
 {
-    (void)state;
-    struct bed bed;
-    bed_init(&bed, "cron: {hourly: {task: call, schedule: \"0 * * * *\", overlap: allow}}\n");
-    bed_reload(&bed, "cron: {often: {task: call, schedule: \"* * * * *\"},\n"
-                     "       hourly: {task: call, schedule: \"0 * * * *\", overlap: allow}}\n");
-    bed_pass(&bed, 60 * 1000);
-    assert_int_equal(bed_count(&bed, REDRIVE_STATE_QUEUED), 1);
-    bed_reload(&bed, "strict_tasks: false\n");
-    bed_pass(&bed, 3600 * 1000);
-    assert_int_equal(bed_count(&bed, REDRIVE_STATE_QUEUED), 1);
-    bed_release(&bed);
+    bed_reload(bed, "cron: {often: {task: call, schedule: \"* * * * *\"},\n"
+                    "       hourly: {task: call, schedule: \"0 * * * *\", overlap: allow}}\n");
+    bed_pass(bed, 60 * 1000);
+    assert_int_equal(bed_count(bed, REDRIVE_STATE_QUEUED), 1);
+    bed_reload(bed, "strict_tasks: false\n");
+    bed_pass(bed, 3600 * 1000);
+    assert_int_equal(bed_count(bed, REDRIVE_STATE_QUEUED), 1);
 }
 
-static void a_cron_entries_keeps_its_marks(void **state)
+BED_TEST(a_cron_entries_keeps_its_marks,
+         "cron: {hourly: {task: call, schedule: \"0 * * * *\", overlap: allow}}\n")
 {
-    (void)state;
-    struct bed bed;
-    bed_init(&bed, "cron: {hourly: {task: call, schedule: \"0 * * * *\", overlap: allow}}\n");
-    bed_pass(&bed, 3600 * 1000);
-    assert_int_equal(bed_count(&bed, REDRIVE_STATE_QUEUED), 1);
-    bed_reload(&bed, "cron: {first: {task: x, schedule: \"0 0 1 1 *\"},\n"
-                     "       hourly: {task: call, schedule: \"0 * * * *\", overlap: allow}}\n");
-    assert_int_equal(bed_count(&bed, REDRIVE_STATE_QUEUED), 1);
-    bed_pass(&bed, 3600 * 1000);
-    assert_int_equal(bed_count(&bed, REDRIVE_STATE_QUEUED), 2);
-    bed_release(&bed);
+    bed_pass(bed, 3600 * 1000);
+    assert_int_equal(bed_count(bed, REDRIVE_STATE_QUEUED), 1);
+    bed_reload(bed, "cron: {first: {task: x, schedule: \"0 0 1 1 *\"},\n"
+                    "       hourly: {task: call, schedule: \"0 * * * *\", overlap: allow}}\n");
+    assert_int_equal(bed_count(bed, REDRIVE_STATE_QUEUED), 1);
+    bed_pass(bed, 3600 * 1000);
+    assert_int_equal(bed_count(bed, REDRIVE_STATE_QUEUED), 2);
 }
 
-static void new_tasks_are_published(void **state)
+BED_TEST(new_tasks_are_published, QUICK)
 {
-    (void)state;
-    struct bed bed;
-    bed_init(&bed, QUICK);
-    bed_reload(&bed, SLOW);
+    bed_reload(bed, SLOW);
     struct shared_page page = {0};
-    struct store *store = engine_store(bed.engine);
+    struct store *store = engine_store(bed->engine);
     assert_int_equal(
         store_ops(store)->shared_list(store, SHARED_TASK, (struct str){0}, &page, NULL), 0);
     assert_int_equal(page.n, 1);
     assert_true(str_contains(page.rows[0].value, STR("\"max_attempts\":9")) ||
                 str_contains(page.rows[0].value, STR("\"max_retries\":8")));
     shared_page_release(&page);
-    bed_release(&bed);
 }
 
-static void a_submit_under_way_keeps_what_it_began_with(void **state)
+BED_TEST(a_submit_under_way_keeps_what_it_began_with, QUICK)
 {
-    (void)state;
-    struct bed bed;
-    bed_init(&bed, QUICK);
-    bed_reload(&bed, "tasks: {call: {queue: media}}\n"); /* held by the engine alone */
+    bed_reload(bed, "tasks: {call: {queue: media}}\n"); /* held by the engine alone */
     const struct job_spec spec = {.task = STR("call")};
     struct submit_op op;
-    assert_int_equal(submit_op_init(&op, bed.engine, &spec, 1, NULL), 0);
-    bed_reload(&bed, QUICK);
-    assert_int_equal(engine_apply_one(bed.engine, &op.op, NULL), 0);
+    assert_int_equal(submit_op_init(&op, bed->engine, &spec, 1, NULL), 0);
+    bed_reload(bed, QUICK);
+    assert_int_equal(engine_apply_one(bed->engine, &op.op, NULL), 0);
     assert_int_equal(op.answers[0].code, 0);
     check_str(op.specs[0].queue, "media");
     submit_op_release(&op);
-    assert_int_equal(bed_count(&bed, REDRIVE_STATE_QUEUED), 1);
-    bed_release(&bed);
+    assert_int_equal(bed_count(bed, REDRIVE_STATE_QUEUED), 1);
 }
 
 /* ---- Jobs that are parked under a limit ------------------------------------------------------ */
@@ -178,9 +146,8 @@ static void fill_limit(struct bed *bed, const char *yaml)
     assert_int_equal(bed_count(bed, REDRIVE_STATE_PARKED), 2);
 }
 
-static void parked_jobs_go_by_the_new_limit(void **state)
+TEST(parked_jobs_go_by_the_new_limit)
 {
-    (void)state;
     static const struct {
         const char *before, *after;
         size_t n;
@@ -204,9 +171,8 @@ static void parked_jobs_go_by_the_new_limit(void **state)
 }
 
 /* What the bucket has is kept: it fills faster from now on. */
-static void parked_jobs_go_at_the_new_rate(void **state)
+TEST(parked_jobs_go_at_the_new_rate)
 {
-    (void)state;
     struct bed bed;
     int64_t next_ms;
     fill_limit(&bed, LIMIT("rate: 1/d"));
@@ -220,9 +186,8 @@ static void parked_jobs_go_at_the_new_rate(void **state)
     bed_release(&bed);
 }
 
-static void a_restart_reaches_parked_jobs(void **state)
+TEST(a_restart_reaches_parked_jobs)
 {
-    (void)state;
     struct bed bed;
     fill_limit(&bed, LIMIT("rate: 1/d"));
     config_free(bed.config);
@@ -236,9 +201,8 @@ static void a_restart_reaches_parked_jobs(void **state)
 }
 
 /* The leader goes by what another process has published. */
-static void a_reload_of_another_process_reaches_parked_jobs(void **state)
+TEST(a_reload_of_another_process_reaches_parked_jobs)
 {
-    (void)state;
     struct bed bed;
     struct reload_op op;
     int64_t next_ms;
@@ -259,38 +223,30 @@ static void a_reload_of_another_process_reaches_parked_jobs(void **state)
 
 /* More limits than one transaction renews. */
 #define MANY 300
-static void all_limits_are_renewed(void **state)
+BED_TEST(all_limits_are_renewed, LIMIT("rate: 1/d, per: user"))
 {
-    (void)state;
-    struct bed bed;
-    bed_init(&bed, LIMIT("rate: 1/d, per: user"));
     for (int i = 0; i < 2 * MANY; i++) {
         char user[16];
         (void)snprintf(user, sizeof user, "user-%d", i % MANY);
-        bed_submit_spec(&bed, &(struct job_spec){.task = STR("call"), .user = str_of(user)});
+        bed_submit_spec(bed, &(struct job_spec){.task = STR("call"), .user = str_of(user)});
     }
     for (size_t n = 0; n < MANY;)
-        n += bed_claim(&bed, 2 * MANY);
-    while (bed_claim(&bed, 2 * MANY) > 0)
+        n += bed_claim(bed, 2 * MANY);
+    while (bed_claim(bed, 2 * MANY) > 0)
         ;
-    assert_int_equal(bed_count(&bed, REDRIVE_STATE_PARKED), MANY);
-    bed_reload(&bed, LIMIT("concurrency: 2, per: user"));
-    assert_int_equal(bed_count(&bed, REDRIVE_STATE_PARKED), 0);
-    bed_release(&bed);
+    assert_int_equal(bed_count(bed, REDRIVE_STATE_PARKED), MANY);
+    bed_reload(bed, LIMIT("concurrency: 2, per: user"));
+    assert_int_equal(bed_count(bed, REDRIVE_STATE_PARKED), 0);
 }
 
-static void ticks_that_may_not_overlap_do_not_after_a_reload(void **state)
+BED_TEST(ticks_that_may_not_overlap_do_not_after_a_reload, QUICK)
 {
-    (void)state;
-    struct bed bed;
     const struct job_spec spec = {.task = STR("call"), .limit_key = STR("limit:cron:nightly")};
-    bed_init(&bed, QUICK);
-    bed_submit_spec(&bed, &spec);
-    bed_submit_spec(&bed, &spec);
-    assert_int_equal(bed_claim(&bed, 9), 1);
-    bed_reload(&bed, SLOW);
-    assert_int_equal(bed_count(&bed, REDRIVE_STATE_PARKED), 1);
-    bed_release(&bed);
+    bed_submit_spec(bed, &spec);
+    bed_submit_spec(bed, &spec);
+    assert_int_equal(bed_claim(bed, 9), 1);
+    bed_reload(bed, SLOW);
+    assert_int_equal(bed_count(bed, REDRIVE_STATE_PARKED), 1);
 }
 
 /* ---- While others are at it ------------------------------------------------------------------ */
@@ -313,21 +269,18 @@ static void *submit_many(void *arg)
     return (void *)accepted;
 }
 
-static void submits_go_on_while_configurations_change(void **state)
+BED_TEST(submits_go_on_while_configurations_change, QUICK)
 {
-    (void)state;
-    struct bed bed;
     struct committer *committer;
     pthread_t threads[2];
-    bed_init(&bed, QUICK);
-    struct engine *witness = bed_second_engine(&bed);
-    const struct committer_options options = {.engine = bed.engine};
-    bed.engine = witness;
+    struct engine *witness = bed_second_engine(bed);
+    const struct committer_options options = {.engine = bed->engine};
+    bed->engine = witness;
     assert_int_equal(committer_start(&options, &committer, NULL), 0);
     for (size_t i = 0; i < 2; i++)
         assert_int_equal(pthread_create(&threads[i], NULL, submit_many, committer), 0);
     for (int i = 0; i < N_RELOADS; i++) {
-        struct config *config = bed_config(&bed, i % 2 ? QUICK : "tasks: {call: {queue: media}}\n");
+        struct config *config = bed_config(bed, i % 2 ? QUICK : "tasks: {call: {queue: media}}\n");
         struct reload_op op;
         assert_int_equal(reload_op_init(&op, config, NULL), 0);
         config_free(config);
@@ -340,29 +293,5 @@ static void submits_go_on_while_configurations_change(void **state)
         assert_int_equal((size_t)accepted, N_SUBMITS);
     }
     committer_stop(committer);
-    assert_int_equal(bed_count(&bed, REDRIVE_STATE_QUEUED), 2 * N_SUBMITS);
-    bed_release(&bed);
-}
-
-CHECK_FILE(reload)
-{
-    const struct CMUnitTest tests[] = {
-        T(waiting_jobs_go_by_the_new_policy),
-        T(new_jobs_go_by_the_new_definitions),
-        T(shown_attempts_are_never_less_than_there_were),
-        T(shown_attempts_are_those_of_the_class_that_ended_it),
-        T(classification_is_the_new_one),
-        T(periodic_tasks_come_and_go),
-        T(a_cron_entries_keeps_its_marks),
-        T(new_tasks_are_published),
-        T(a_submit_under_way_keeps_what_it_began_with),
-        T(parked_jobs_go_by_the_new_limit),
-        T(parked_jobs_go_at_the_new_rate),
-        T(a_restart_reaches_parked_jobs),
-        T(a_reload_of_another_process_reaches_parked_jobs),
-        T(all_limits_are_renewed),
-        T(ticks_that_may_not_overlap_do_not_after_a_reload),
-        T(submits_go_on_while_configurations_change),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    assert_int_equal(bed_count(bed, REDRIVE_STATE_QUEUED), 2 * N_SUBMITS);
 }

@@ -14,10 +14,9 @@ static struct held_lease given_at(int64_t sent_ms)
     return lease;
 }
 
-static void a_lease_is_counted_from_the_moment_it_was_asked_for(void **state)
+TEST(a_lease_is_counted_from_the_moment_it_was_asked_for)
 {
     struct held_lease lease = given_at(START);
-    (void)state;
     assert_false(held_lease_is_over(&lease, START + 29999));
     assert_true(held_lease_is_over(&lease, START + 30000));
     held_lease_give(&lease, START + 10000, TASK.lease_ms);
@@ -25,21 +24,19 @@ static void a_lease_is_counted_from_the_moment_it_was_asked_for(void **state)
     assert_true(held_lease_is_over(&lease, START + 40000));
 }
 
-static void an_extension_makes_no_lease_shorter(void **state)
+TEST(an_extension_makes_no_lease_shorter)
 {
     struct held_lease lease = {0};
-    (void)state;
     held_lease_give(&lease, START, 3600000);
     held_lease_give(&lease, START + 10000, TASK.lease_ms);
     assert_int_equal(lease.since_ms, START + 10000);
     assert_false(held_lease_is_over(&lease, START + 3599999));
 }
 
-static void a_lease_is_due_a_heartbeat_after_it_was_given(void **state)
+TEST(a_lease_is_due_a_heartbeat_after_it_was_given)
 {
     struct renewal renewal = {.task = &TASK};
     struct held_lease lease = given_at(START);
-    (void)state;
     assert_int_equal(renewal_next_ms(&renewal, &lease, START), START + 10000);
     assert_false(renewal_is_due(&renewal, &lease, START + 9999));
     assert_true(renewal_is_due(&renewal, &lease, START + 10000));
@@ -47,23 +44,21 @@ static void a_lease_is_due_a_heartbeat_after_it_was_given(void **state)
     assert_true(renewal_next_ms(&renewal, &lease, START + 25000) <= START + 25000);
 }
 
-static void leases_that_were_just_given_are_left_out(void **state)
+TEST(leases_that_were_just_given_are_left_out)
 {
     struct renewal renewal = {.task = &TASK};
     struct held_lease lease = given_at(START);
-    (void)state;
     assert_false(renewal_takes(&renewal, &lease, START + 4999));
     assert_true(renewal_takes(&renewal, &lease, START + 5000));
 }
 
 /* Not a heartbeat later, and not at once for ever. */
-static void a_failed_extension_is_tried_again_soon_and_then_less_often(void **state)
+TEST(a_failed_extension_is_tried_again_soon_and_then_less_often)
 {
     static const int64_t pauses[] = {50, 100, 200, 400, 800, 1600, 3200, 5000, 5000};
     struct renewal renewal = {.task = &TASK};
     struct held_lease lease = given_at(START);
     int64_t now_ms = START + 10000;
-    (void)state;
     for (size_t i = 0; i < sizeof pauses / sizeof pauses[0]; i++) {
         assert_true(renewal_is_due(&renewal, &lease, now_ms));
         renewal_sent(&renewal, now_ms);
@@ -81,11 +76,10 @@ static void a_failed_extension_is_tried_again_soon_and_then_less_often(void **st
     assert_int_equal(renewal.not_before_ms, now_ms + 20 + 50);
 }
 
-static void short_heartbeats_have_short_pauses(void **state)
+TEST(short_heartbeats_have_short_pauses)
 {
     static const struct config_task hasty = {.lease_ms = 300, .heartbeat_ms = 100};
     struct renewal renewal = {.task = &hasty};
-    (void)state;
     for (int i = 0; i < 5; i++) {
         renewal_answered(&renewal, true, START);
         assert_int_equal(renewal.not_before_ms, START + 50);
@@ -93,11 +87,10 @@ static void short_heartbeats_have_short_pauses(void **state)
 }
 
 /* It hangs with the store. */
-static void the_end_of_a_lease_is_looked_at_while_an_extension_is_under_way(void **state)
+TEST(the_end_of_a_lease_is_looked_at_while_an_extension_is_under_way)
 {
     struct renewal renewal = {.task = &TASK};
     struct held_lease lease = given_at(START);
-    (void)state;
     renewal_sent(&renewal, START + 10000);
     assert_false(renewal_is_due(&renewal, &lease, START + 25000));
     assert_int_equal(renewal_next_ms(&renewal, &lease, START + 10000), START + 30000);
@@ -106,9 +99,8 @@ static void the_end_of_a_lease_is_looked_at_while_an_extension_is_under_way(void
     assert_int_equal(renewal_next_ms(&renewal, &lease, START + 40000), START + 40050);
 }
 
-static void only_a_refusal_loses_a_lease(void **state)
+TEST(only_a_refusal_loses_a_lease)
 {
-    (void)state;
     assert_int_equal(renewal_fate(0, 0), RENEWAL_KEPT);
     assert_int_equal(renewal_fate(0, REDRIVE_E_STATE), RENEWAL_LOST);
     assert_int_equal(renewal_fate(0, REDRIVE_E_NOT_FOUND), RENEWAL_LOST);
@@ -117,26 +109,9 @@ static void only_a_refusal_loses_a_lease(void **state)
     assert_int_equal(renewal_fate(REDRIVE_E_STOPPING, 0), RENEWAL_UNKNOWN);
 }
 
-static void a_first_attempt_has_no_earlier_run(void **state)
+TEST(a_first_attempt_has_no_earlier_run)
 {
-    (void)state;
     assert_false(lease_may_have_earlier_run(&(struct job){.status = {.attempts = 1}}));
     assert_true(lease_may_have_earlier_run(&(struct job){.status = {.attempts = 2}}));
     assert_true(lease_may_have_earlier_run(&(struct job){.status = {.attempts = 1, .epoch = 1}}));
-}
-
-CHECK_FILE(renewal)
-{
-    const struct CMUnitTest tests[] = {
-        T(a_lease_is_counted_from_the_moment_it_was_asked_for),
-        T(an_extension_makes_no_lease_shorter),
-        T(a_lease_is_due_a_heartbeat_after_it_was_given),
-        T(leases_that_were_just_given_are_left_out),
-        T(a_failed_extension_is_tried_again_soon_and_then_less_often),
-        T(short_heartbeats_have_short_pauses),
-        T(the_end_of_a_lease_is_looked_at_while_an_extension_is_under_way),
-        T(only_a_refusal_loses_a_lease),
-        T(a_first_attempt_has_no_earlier_run),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

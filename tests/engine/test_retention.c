@@ -35,27 +35,23 @@ static int64_t tick(struct bed *bed)
     return next_ms;
 }
 
-static void a_backlog_goes_in_steps_with_time_between_them(void **state)
+BED_TEST(a_backlog_goes_in_steps_with_time_between_them, "retention: {completed: 1h}\n")
 {
-    (void)state;
-    struct bed bed;
-    bed_init(&bed, "retention: {completed: 1h}\n");
     for (int i = 0; i < 10; i++)
-        complete_some(&bed, BATCH);
-    (void)tick(&bed);
-    bed.now_ms += 3600 * 1000 + RETENTION_EVERY_MS;
+        complete_some(bed, BATCH);
+    (void)tick(bed);
+    bed->now_ms += 3600 * 1000 + RETENTION_EVERY_MS;
     size_t left = 10 * (size_t)BATCH;
-    const int64_t start_ms = bed.now_ms;
+    const int64_t start_ms = bed->now_ms;
     while (left > 0) {
-        const int64_t next_ms = tick(&bed);
-        const size_t now_left = bed_count(&bed, REDRIVE_STATE_COMPLETED);
+        const int64_t next_ms = tick(bed);
+        const size_t now_left = bed_count(bed, REDRIVE_STATE_COMPLETED);
         assert_true(now_left < left && left - now_left <= STEP);
-        assert_true(next_ms >= bed.now_ms + 4);
+        assert_true(next_ms >= bed->now_ms + 4);
         left = now_left;
-        bed.now_ms = next_ms;
+        bed->now_ms = next_ms;
     }
-    assert_true(bed.now_ms - start_ms < 1000);
-    bed_release(&bed);
+    assert_true(bed->now_ms - start_ms < 1000);
 }
 
 /* Lets jobs end evenly, and ticks as the engine asks for it. Gives the most that one tick has
@@ -85,28 +81,20 @@ static size_t most_in_a_tick(struct bed *bed, size_t n, int64_t kept_ms)
     return most;
 }
 
-static void jobs_that_end_evenly_go_evenly_and_in_time(void **state)
+BED_TEST(jobs_that_end_evenly_go_evenly_and_in_time, "retention: {completed: 8s}\n")
 {
-    (void)state;
-    struct bed bed;
-    bed_init(&bed, "retention: {completed: 8s}\n");
     /* 500 a second, so that a step that follows others at a distance of a second would be full. */
-    const size_t most = most_in_a_tick(&bed, 50, 8000);
+    const size_t most = most_in_a_tick(bed, 50, 8000);
     assert_true(most > 0 && most <= STEP);
-    bed_release(&bed);
 }
 
-static void without_ended_jobs_it_looks_once_a_minute(void **state)
+BED_TEST(without_ended_jobs_it_looks_once_a_minute, NULL)
 {
-    (void)state;
-    struct bed bed;
-    bed_init(&bed, NULL);
     for (int i = 0; i < 3; i++) {
-        const int64_t next_ms = tick(&bed);
-        assert_int_equal(next_ms - bed.now_ms, RETENTION_EVERY_MS);
-        bed.now_ms = next_ms;
+        const int64_t next_ms = tick(bed);
+        assert_int_equal(next_ms - bed->now_ms, RETENTION_EVERY_MS);
+        bed->now_ms = next_ms;
     }
-    bed_release(&bed);
 }
 
 /* A store that sets the clock at the end of the next transaction that has changed nothing. */
@@ -124,9 +112,8 @@ static void end_and_jump(struct store *store)
     store_ops(jumpy->wrap.inner)->rollback(jumpy->wrap.inner);
 }
 
-static void after_a_clock_that_was_set_it_looks_within_a_minute(void **state)
+TEST(after_a_clock_that_was_set_it_looks_within_a_minute)
 {
-    (void)state;
     static const int64_t HOUR_MS = 3600 * 1000;
     const struct store_options options = {.create = true};
     struct bed bed;
@@ -149,47 +136,32 @@ static void after_a_clock_that_was_set_it_looks_within_a_minute(void **state)
     store_close(inner);
 }
 
-static void jobs_with_results_failures_and_keys_go_whole(void **state)
+BED_TEST(jobs_with_results_failures_and_keys_go_whole,
+         "retention: {completed: 1h}\ndefaults: {retry: {max_retries: 3}}\n")
 {
-    (void)state;
-    struct bed bed;
-    bed_init(&bed, "retention: {completed: 1h}\ndefaults: {retry: {max_retries: 3}}\n");
     const struct job_spec keyed = {.task = STR("t"), .unique_key = STR("k")};
     const struct job_spec forever = {
         .task = STR("t"), .unique_key = STR("f"), .unique_forever = true};
-    (void)bed_submit_spec(&bed, &keyed);
-    (void)bed_submit_spec(&bed, &forever);
-    (void)bed_submit(&bed, "t", NULL);
-    assert_int_equal(bed_fail(&bed, bed_claim_one(&bed), "TRANSIENT_FAIL"), 0);
-    bed_pass(&bed, 600 * 1000);
+    (void)bed_submit_spec(bed, &keyed);
+    (void)bed_submit_spec(bed, &forever);
+    (void)bed_submit(bed, "t", NULL);
+    assert_int_equal(bed_fail(bed, bed_claim_one(bed), "TRANSIENT_FAIL"), 0);
+    bed_pass(bed, 600 * 1000);
     for (int i = 0; i < 3; i++) {
-        const struct job *job = bed_claim_one(&bed);
+        const struct job *job = bed_claim_one(bed);
         struct settlement done = {.seq = job->status.seq,
                                   .token = job->status.token,
                                   .outcome = {.ending = ENDING_RAN},
                                   .result = STR("{}")};
         struct settle_op settle;
         settle_op_init(&settle, &done, 1);
-        assert_int_equal(engine_apply_one(bed.engine, &settle.op, NULL), 0);
+        assert_int_equal(engine_apply_one(bed->engine, &settle.op, NULL), 0);
     }
-    const int64_t live = bed_submit(&bed, "t", NULL); /* stays, after the others */
-    bed_pass(&bed, 3600 * 1000 + RETENTION_EVERY_MS);
-    assert_int_equal(bed_count(&bed, REDRIVE_STATE_COMPLETED), 0);
-    assert_int_equal(bed_state(&bed, live), REDRIVE_STATE_QUEUED);
-    (void)bed_submit_spec(&bed, &keyed);
-    assert_int_equal(bed_try_submit(&bed, &forever), 0); /* the job that is gone stands for it */
-    assert_int_equal(bed_count(&bed, REDRIVE_STATE_QUEUED), 2);
-    bed_release(&bed);
-}
-
-CHECK_FILE(retention)
-{
-    const struct CMUnitTest tests[] = {
-        T(a_backlog_goes_in_steps_with_time_between_them),
-        T(jobs_that_end_evenly_go_evenly_and_in_time),
-        T(without_ended_jobs_it_looks_once_a_minute),
-        T(after_a_clock_that_was_set_it_looks_within_a_minute),
-        T(jobs_with_results_failures_and_keys_go_whole),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    const int64_t live = bed_submit(bed, "t", NULL); /* stays, after the others */
+    bed_pass(bed, 3600 * 1000 + RETENTION_EVERY_MS);
+    assert_int_equal(bed_count(bed, REDRIVE_STATE_COMPLETED), 0);
+    assert_int_equal(bed_state(bed, live), REDRIVE_STATE_QUEUED);
+    (void)bed_submit_spec(bed, &keyed);
+    assert_int_equal(bed_try_submit(bed, &forever), 0); /* the job that is gone stands for it */
+    assert_int_equal(bed_count(bed, REDRIVE_STATE_QUEUED), 2);
 }

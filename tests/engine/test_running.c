@@ -16,9 +16,8 @@ static void add(struct running *running, uint64_t token)
     running_add(running, &job);
 }
 
-static void a_job_is_known_from_the_commit_on(void **state)
+TEST(a_job_is_known_from_the_commit_on)
 {
-    (void)state;
     struct running running;
     running_init(&running, 1);
     add(&running, 5);
@@ -29,9 +28,8 @@ static void a_job_is_known_from_the_commit_on(void **state)
     running_release(&running);
 }
 
-static void a_start_that_was_rolled_back_leaves_nothing(void **state)
+TEST(a_start_that_was_rolled_back_leaves_nothing)
 {
-    (void)state;
     struct running running;
     running_init(&running, 1);
     for (uint64_t token = 1; token <= 100; token++) {
@@ -43,9 +41,8 @@ static void a_start_that_was_rolled_back_leaves_nothing(void **state)
     running_release(&running);
 }
 
-static void what_was_taken_comes_back_with_a_rollback(void **state)
+TEST(what_was_taken_comes_back_with_a_rollback)
 {
-    (void)state;
     struct running running;
     running_init(&running, 1);
     add(&running, 5);
@@ -59,9 +56,8 @@ static void what_was_taken_comes_back_with_a_rollback(void **state)
     running_release(&running);
 }
 
-static void when_there_are_too_many_the_oldest_are_forgotten(void **state)
+TEST(when_there_are_too_many_the_oldest_are_forgotten)
 {
-    (void)state;
     struct running running;
     running_init(&running, 1);
     for (uint64_t token = 1; token <= RUNNING_MAX; token++) {
@@ -78,9 +74,8 @@ static void when_there_are_too_many_the_oldest_are_forgotten(void **state)
     running_release(&running);
 }
 
-static void when_they_are_too_large_the_oldest_are_forgotten(void **state)
+TEST(when_they_are_too_large_the_oldest_are_forgotten)
 {
-    (void)state;
     static char key[1 << 20];
     struct running running;
     memset(key, 'k', sizeof key);
@@ -99,9 +94,8 @@ static void when_they_are_too_large_the_oldest_are_forgotten(void **state)
     running_release(&running);
 }
 
-static void large_ones_that_are_settled_cost_the_others_nothing(void **state)
+TEST(large_ones_that_are_settled_cost_the_others_nothing)
 {
-    (void)state;
     static char key[1 << 20];
     struct running running;
     memset(key, 'k', sizeof key);
@@ -120,9 +114,8 @@ static void large_ones_that_are_settled_cost_the_others_nothing(void **state)
     running_release(&running);
 }
 
-static void what_nobody_settles_here_is_forgotten_in_time(void **state)
+TEST(what_nobody_settles_here_is_forgotten_in_time)
 {
-    (void)state;
     struct running running;
     const int64_t start_ms = 1000000000;
     running_init(&running, 1);
@@ -143,18 +136,4 @@ static void what_nobody_settles_here_is_forgotten_in_time(void **state)
     running_turn(&running, start_ms); /* the clock was set back */
     assert_int_equal(running.young.count + running.old.count, 0);
     running_release(&running);
-}
-
-CHECK_FILE(running)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_job_is_known_from_the_commit_on),
-        cmocka_unit_test(a_start_that_was_rolled_back_leaves_nothing),
-        cmocka_unit_test(what_was_taken_comes_back_with_a_rollback),
-        cmocka_unit_test(when_there_are_too_many_the_oldest_are_forgotten),
-        cmocka_unit_test(when_they_are_too_large_the_oldest_are_forgotten),
-        cmocka_unit_test(large_ones_that_are_settled_cost_the_others_nothing),
-        cmocka_unit_test(what_nobody_settles_here_is_forgotten_in_time),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -84,55 +84,47 @@ static size_t claim_any(struct field *f, struct redrive_err *err, enum claim_mis
 }
 
 /* tenant-2 and tenant-1 are on different shards. */
-static void a_claim_goes_on_without_a_shard_that_hangs(void **state)
+FIELD_TEST(a_claim_goes_on_without_a_shard_that_hangs)
 {
-    struct field f;
     struct hold_op hold;
     struct redrive_err err;
     enum claim_missed missed;
     int64_t took_ms;
-    (void)state;
-    field_init(&f);
-    (void)submit_for(&f, "tenant-2");
-    hold_shard(&f, &hold, "tenant-1");
-    assert_int_equal(claim_any(&f, &err, &missed, &took_ms), 1);
+    (void)submit_for(f, "tenant-2");
+    hold_shard(f, &hold, "tenant-1");
+    assert_int_equal(claim_any(f, &err, &missed, &took_ms), 1);
     assert_true(took_ms < STORE_STATUS_HANGS_MS);
     /* Until it answers, an empty claim says that it knows nothing of this shard. */
-    assert_int_equal(claim_any(&f, &err, &missed, &took_ms), 0);
+    assert_int_equal(claim_any(f, &err, &missed, &took_ms), 0);
     assert_int_equal(missed, CLAIM_MISSED_SLOW);
     char name[16];
     (void)snprintf(name, sizeof name, "shard %zu", shard_of_tenant(STR("tenant-1"), N_SHARDS) + 1);
     assert_non_null(strstr(err.detail, name));
     assert_true(took_ms < STORE_STATUS_HANGS_MS);
     let_shard_go(&hold);
-    assert_int_equal(claim_any(&f, &err, &missed, &took_ms), 0);
+    assert_int_equal(claim_any(f, &err, &missed, &took_ms), 0);
     assert_int_equal(missed, CLAIM_MISSED_NONE);
-    field_release(&f);
 }
 
 /* The shard gives the job to a claim that has gone on: another claim gets it at once, not when the
  * lease has ended. */
-static void a_job_that_comes_too_late_for_its_claim_is_given_back(void **state)
+FIELD_TEST(a_job_that_comes_too_late_for_its_claim_is_given_back)
 {
-    struct field f;
     struct hold_op hold;
     struct redrive_err err;
     enum claim_missed missed;
     int64_t took_ms;
     size_t n = 0;
-    (void)state;
-    field_init(&f);
-    (void)submit_for(&f, "tenant-1");
-    hold_shard(&f, &hold, "tenant-1");
-    assert_int_equal(claim_any(&f, &err, &missed, &took_ms), 0);
+    (void)submit_for(f, "tenant-1");
+    hold_shard(f, &hold, "tenant-1");
+    assert_int_equal(claim_any(f, &err, &missed, &took_ms), 0);
     assert_in_range(took_ms, ROUTE_CLAIM_WAIT_MS, STORE_STATUS_HANGS_MS - 1);
     let_shard_go(&hold);
     for (int tries = 0; tries < 1000 && n == 0; tries++) {
-        n = claim_any(&f, &err, &missed, &took_ms);
+        n = claim_any(f, &err, &missed, &took_ms);
         (void)poll(NULL, 0, 10);
     }
     assert_int_equal(n, 1);
-    field_release(&f);
 }
 
 static int submit_code(struct field *f, const char *tenant, struct redrive_err *err)
@@ -145,85 +137,77 @@ static int submit_code(struct field *f, const char *tenant, struct redrive_err *
     return rc;
 }
 
-static void tenants_of_a_shard_that_hangs_are_told_and_the_others_go_on(void **state)
+FIELD_TEST(tenants_of_a_shard_that_hangs_are_told_and_the_others_go_on)
 {
     static const struct op_route EVERY = {.to = ROUTE_EVERY};
-    struct field f;
     struct hold_op hold;
     struct redrive_err err = {0};
     struct store_status_view view;
     enum claim_missed missed;
     int64_t took_ms;
     char name[16];
-    (void)state;
-    field_init(&f);
     (void)snprintf(name, sizeof name, "shard %zu", shard_of_tenant(STR("tenant-1"), N_SHARDS) + 1);
-    hold_shard(&f, &hold, "tenant-1");
+    hold_shard(f, &hold, "tenant-1");
     const int64_t since_ms = clock_monotonic_ms();
     /* It waits behind the transaction, and fails when that hangs; later ones fail at once. */
     for (int i = 0; i < 3; i++) {
-        assert_int_equal(submit_code(&f, "tenant-1", &err), REDRIVE_E_IO);
+        assert_int_equal(submit_code(f, "tenant-1", &err), REDRIVE_E_IO);
         assert_true(redrive_err_retryable(err.code));
         assert_non_null(strstr(err.detail, name));
     }
     assert_true(clock_monotonic_ms() - since_ms < 2 * STORE_STATUS_HANGS_MS);
     const int64_t then_ms = clock_monotonic_ms();
-    assert_int_equal(submit_code(&f, "tenant-2", &err), 0);
-    assert_int_equal(claim_any(&f, &err, &missed, &took_ms), 1);
-    assert_int_equal(claim_any(&f, &err, &missed, &took_ms), 0);
+    assert_int_equal(submit_code(f, "tenant-2", &err), 0);
+    assert_int_equal(claim_any(f, &err, &missed, &took_ms), 1);
+    assert_int_equal(claim_any(f, &err, &missed, &took_ms), 0);
     assert_int_equal(missed, CLAIM_MISSED_AWAY);
     assert_non_null(strstr(err.detail, name));
-    store_status_read(committer_store_status(f.committer), &view);
+    store_status_read(committer_store_status(f->committer), &view);
     assert_true(view.is_partly_away && view.is_failing && !view.is_away);
     assert_non_null(strstr(view.err.message, name));
     struct counting_op every = {.op = {.apply = count_engines, .route = &EVERY}};
-    assert_int_equal(committer_run(f.committer, &every.op, &err), REDRIVE_E_IO);
+    assert_int_equal(committer_run(f->committer, &every.op, &err), REDRIVE_E_IO);
     assert_int_equal(every.n, N_SHARDS - 1);
     assert_true(clock_monotonic_ms() - then_ms < STORE_STATUS_HANGS_MS);
     let_shard_go(&hold);
-    assert_int_equal(submit_code(&f, "tenant-1", &err), 0);
-    assert_int_equal(count_in(&f, REDRIVE_STATE_QUEUED), 1);
-    field_release(&f);
+    assert_int_equal(submit_code(f, "tenant-1", &err), 0);
+    assert_int_equal(count_in(f, REDRIVE_STATE_QUEUED), 1);
 }
 
 /* Leases of jobs on other shards must not run out because the heartbeat waits for one. */
-static void a_heartbeat_is_answered_without_a_shard_that_hangs(void **state)
+FIELD_TEST(a_heartbeat_is_answered_without_a_shard_that_hangs)
 {
-    struct field f;
     struct hold_op hold;
     struct extension items[2] = {0};
     struct extend_op op;
     size_t n = 0;
-    (void)state;
-    field_init(&f);
-    (void)submit_for(&f, "tenant-1");
-    (void)submit_for(&f, "tenant-2");
+    (void)submit_for(f, "tenant-1");
+    (void)submit_for(f, "tenant-2");
     for (int i = 0; i < 2; i++) {
         const struct claim_filter filter = {.limit = 1,
                                             .tenant = i == 0 ? STR("tenant-1") : STR("tenant-2")};
         struct claim_op claim;
         claim_op_init(&claim, &filter, STR("w"), 0);
-        assert_int_equal(committer_run(f.committer, &claim.op, NULL), 0);
+        assert_int_equal(committer_run(f->committer, &claim.op, NULL), 0);
         assert_int_equal(claim.n, 1);
         items[n++] = (struct extension){.seq = claim.jobs[0].status.seq,
                                         .token = claim.jobs[0].status.token,
                                         .lease_ms = 60000};
         claim_op_release(&claim);
     }
-    hold_shard(&f, &hold, "tenant-1");
+    hold_shard(f, &hold, "tenant-1");
     const int64_t since_ms = clock_monotonic_ms();
     extend_op_init(&op, items, n);
     op.op.by_item = op.op.goes_alone = true;
-    assert_int_equal(committer_run(f.committer, &op.op, NULL), 0);
+    assert_int_equal(committer_run(f->committer, &op.op, NULL), 0);
     assert_true(clock_monotonic_ms() - since_ms < STORE_STATUS_HANGS_MS);
     assert_int_equal(items[0].ret.code, REDRIVE_E_IO);
     assert_int_equal(items[1].ret.code, 0);
     let_shard_go(&hold);
     extend_op_init(&op, items, n);
     op.op.by_item = op.op.goes_alone = true;
-    assert_int_equal(committer_run(f.committer, &op.op, NULL), 0);
+    assert_int_equal(committer_run(f->committer, &op.op, NULL), 0);
     assert_int_equal(items[0].ret.code, 0);
-    field_release(&f);
 }
 
 /* ---- Another configuration ------------------------------------------------------------------- */
@@ -277,31 +261,27 @@ static const char *last_tenant(char out[16])
             return out;
 }
 
-static void a_reload_is_for_all_shards_or_for_none(void **state)
+FIELD_TEST(a_reload_is_for_all_shards_or_for_none)
 {
-    struct field f;
     struct hold_op hold;
     struct redrive_err err = {0};
     char name[16];
     bool in_force;
-    (void)state;
-    field_init(&f);
-    hold_shard(&f, &hold, last_tenant(name));
+    hold_shard(f, &hold, last_tenant(name));
     /* The shard is reached, and then hangs; the second time that is known before. */
     for (int i = 0; i < 2; i++) {
         const int64_t since_ms = clock_monotonic_ms();
-        assert_int_equal(reload(&f, &in_force, &err), REDRIVE_E_IO);
+        assert_int_equal(reload(f, &in_force, &err), REDRIVE_E_IO);
         assert_false(in_force);
         assert_non_null(strstr(err.message, "no shard has the new configuration"));
         assert_non_null(strstr(err.detail, "shard 4"));
-        assert_int_equal(count_reloaded(&f), 0);
+        assert_int_equal(count_reloaded(f), 0);
         assert_true(clock_monotonic_ms() - since_ms < (i == 0 ? 2 : 1) * STORE_STATUS_HANGS_MS);
     }
     let_shard_go(&hold);
-    assert_int_equal(reload(&f, &in_force, &err), 0);
+    assert_int_equal(reload(f, &in_force, &err), 0);
     assert_true(in_force);
-    assert_int_equal(count_reloaded(&f), N_SHARDS);
-    field_release(&f);
+    assert_int_equal(count_reloaded(f), N_SHARDS);
 }
 
 static int fail_by_shard(struct engine *engine, struct op *op, struct redrive_err *err)
@@ -313,28 +293,11 @@ static int fail_by_shard(struct engine *engine, struct op *op, struct redrive_er
 }
 
 /* A shard that is away may be passed over; what another one refuses may not. */
-static void a_refusal_is_told_though_another_shard_is_away(void **state)
+FIELD_TEST(a_refusal_is_told_though_another_shard_is_away)
 {
     static const struct op_route ROUTE = {.to = ROUTE_TASKS};
-    struct field f;
     struct op op = {.apply = fail_by_shard, .route = &ROUTE};
     struct redrive_err err = {0};
-    (void)state;
-    field_init(&f);
-    assert_int_equal(committer_run(f.committer, &op, &err), REDRIVE_E_INVALID);
+    assert_int_equal(committer_run(f->committer, &op, &err), REDRIVE_E_INVALID);
     assert_string_equal(err.message, "wrong");
-    field_release(&f);
-}
-
-CHECK_FILE(shards_away)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_claim_goes_on_without_a_shard_that_hangs),
-        cmocka_unit_test(a_job_that_comes_too_late_for_its_claim_is_given_back),
-        cmocka_unit_test(tenants_of_a_shard_that_hangs_are_told_and_the_others_go_on),
-        cmocka_unit_test(a_heartbeat_is_answered_without_a_shard_that_hangs),
-        cmocka_unit_test(a_reload_is_for_all_shards_or_for_none),
-        cmocka_unit_test(a_refusal_is_told_though_another_shard_is_away),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

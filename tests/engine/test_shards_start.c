@@ -261,23 +261,20 @@ static void starts_without(size_t away)
     place_release(&p);
 }
 
-static void a_process_starts_without_its_first_shard(void **state)
+TEST(a_process_starts_without_its_first_shard)
 {
-    (void)state;
     starts_without(0);
 }
 
-static void a_process_starts_without_its_last_shard(void **state)
+TEST(a_process_starts_without_its_last_shard)
 {
-    (void)state;
     starts_without(N_SHARDS - 1);
 }
 
-static void a_shard_that_comes_back_as_another_is_left_alone(void **state)
+TEST(a_shard_that_comes_back_as_another_is_left_alone)
 {
     struct place p;
     struct redrive_err err = {0};
-    (void)state;
     place_with_store(&p);
     name_shards(&p, "def");
     start(&p);
@@ -302,12 +299,11 @@ static void a_shard_that_comes_back_as_another_is_left_alone(void **state)
     place_release(&p);
 }
 
-static void other_shards_are_refused_also_while_one_is_away(void **state)
+TEST(other_shards_are_refused_also_while_one_is_away)
 {
     struct place p;
     struct redrive_err err = {0};
     struct router *router;
-    (void)state;
     place_with_store(&p);
     take_away(&p, 'b', 'x');
     name_shards(&p, "cba");
@@ -316,12 +312,11 @@ static void other_shards_are_refused_also_while_one_is_away(void **state)
     place_release(&p);
 }
 
-static void all_shards_are_needed_to_set_the_store_up_and_one_to_start(void **state)
+TEST(all_shards_are_needed_to_set_the_store_up_and_one_to_start)
 {
     struct place p;
     struct redrive_err err = {0};
     struct router *router;
-    (void)state;
     place_init(&p);
     take_away(&p, 'b', '\0');
     assert_int_equal(open_router(&p, true, &router, &err), REDRIVE_E_IO);
@@ -339,16 +334,4 @@ static void all_shards_are_needed_to_set_the_store_up_and_one_to_start(void **st
     struct store *reader;
     assert_int_equal(store_open(p.url, &reads, &reader, &err), REDRIVE_E_IO);
     place_release(&p);
-}
-
-CHECK_FILE(shards_start)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_process_starts_without_its_first_shard),
-        cmocka_unit_test(a_process_starts_without_its_last_shard),
-        cmocka_unit_test(a_shard_that_comes_back_as_another_is_left_alone),
-        cmocka_unit_test(other_shards_are_refused_also_while_one_is_away),
-        cmocka_unit_test(all_shards_are_needed_to_set_the_store_up_and_one_to_start),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

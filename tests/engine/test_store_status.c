@@ -5,26 +5,22 @@
 
 #include "base/err.h"
 
-static void store_that_is_away_is_logged_once_and_so_is_its_return(void **state)
+FRAGILE_TEST(store_that_is_away_is_logged_once_and_so_is_its_return)
 {
-    (void)state;
-    struct bed bed;
     int64_t next_ms;
-    make_fragile(&bed);
     fragile.begins_left = 0;
     for (int i = 0; i < 5; i++)
-        assert_int_equal(engine_tick(bed.engine, &next_ms, NULL), REDRIVE_E_IO);
+        assert_int_equal(engine_tick(bed->engine, &next_ms, NULL), REDRIVE_E_IO);
     assert_int_equal(fragile_count("store_failed"), 1);
     assert_int_equal(fragile_count("store_works_again"), 0);
     fragile.begins_left = UINT_MAX;
     for (int i = 0; i < 3; i++)
-        assert_int_equal(engine_tick(bed.engine, &next_ms, NULL), 0);
+        assert_int_equal(engine_tick(bed->engine, &next_ms, NULL), 0);
     assert_int_equal(fragile_count("store_works_again"), 1);
     fragile.begins = 0;
     fragile.begins_left = 0;
-    assert_int_equal(engine_tick(bed.engine, &next_ms, NULL), REDRIVE_E_IO);
+    assert_int_equal(engine_tick(bed->engine, &next_ms, NULL), REDRIVE_E_IO);
     assert_int_equal(fragile_count("store_failed"), 2);
-    bed_release(&bed);
 }
 
 static int submit_task(struct bed *bed, const char *task)
@@ -37,46 +33,39 @@ static int submit_task(struct bed *bed, const char *task)
     return rc;
 }
 
-static void store_status_tells_of_writes_that_fail_until_one_goes_well(void **state)
+FRAGILE_TEST(store_status_tells_of_writes_that_fail_until_one_goes_well)
 {
-    (void)state;
-    struct bed bed;
     struct store_status_view store_status;
     int64_t next_ms;
-    make_fragile(&bed);
-    assert_int_equal(submit_task(&bed, "a"), 0);
-    store_status_read(engine_store_status(bed.engine), &store_status);
+    assert_int_equal(submit_task(bed, "a"), 0);
+    store_status_read(engine_store_status(bed->engine), &store_status);
     assert_false(store_status.is_failing);
     assert_true(store_status.heard_ms > 0 && store_status.since_ms == 0 &&
                 store_status.busy_ms == 0);
     fragile.fail_commit = REDRIVE_E_IO;
     fragile.fail_times = 31;
     for (int i = 0; i < 31; i++)
-        assert_int_equal(submit_task(&bed, "a"), REDRIVE_E_IO);
+        assert_int_equal(submit_task(bed, "a"), REDRIVE_E_IO);
     assert_int_equal(fragile_count("store_failed"), 1);
     assert_non_null(strstr(buf_cstr(&fragile.lines), "ERROR"));
     /* A tick that has nothing to write proves nothing. */
-    assert_int_equal(engine_tick(bed.engine, &next_ms, NULL), 0);
-    store_status_read(engine_store_status(bed.engine), &store_status);
+    assert_int_equal(engine_tick(bed->engine, &next_ms, NULL), 0);
+    store_status_read(engine_store_status(bed->engine), &store_status);
     assert_true(store_status.is_failing && store_status.since_ms > 0);
     assert_false(store_status.is_away);
     assert_string_equal(store_status.err.message, "the commit failed");
     assert_int_equal(store_status.errors[-REDRIVE_E_IO], 31);
-    assert_int_equal(submit_task(&bed, "a"), 0);
-    store_status_read(engine_store_status(bed.engine), &store_status);
+    assert_int_equal(submit_task(bed, "a"), 0);
+    store_status_read(engine_store_status(bed->engine), &store_status);
     assert_false(store_status.is_failing);
     assert_int_equal(store_status.errors[-REDRIVE_E_IO], 31);
     assert_int_equal(fragile_count("store_works_again"), 1);
-    bed_release(&bed);
 }
 
-static void full_disk_on_which_small_writes_fit_is_logged_once(void **state)
+FRAGILE_TEST(full_disk_on_which_small_writes_fit_is_logged_once)
 {
-    (void)state;
-    struct bed bed;
     struct redrive_err full;
-    make_fragile(&bed);
-    struct store_status *status = engine_store_status(bed.engine);
+    struct store_status *status = engine_store_status(bed->engine);
     (void)err_set(&full, REDRIVE_E_IO, "the disk is full");
     err_hint(&full, STORE_FULL_HINT);
     for (int i = 0; i < 5; i++) {
@@ -84,28 +73,22 @@ static void full_disk_on_which_small_writes_fit_is_logged_once(void **state)
         store_status_worked(status, true);
     }
     assert_int_equal(fragile_count("store_failed"), 1);
-    bed_release(&bed);
 }
 
-static void store_of_one_file_is_never_away(void **state)
+FRAGILE_TEST(store_of_one_file_is_never_away)
 {
-    (void)state;
-    struct bed bed;
     struct store_status_view store_status;
-    make_fragile(&bed);
     fragile.begins_left = 0;
     fragile.begins = 0;
-    assert_int_equal(submit_task(&bed, "a"), REDRIVE_E_IO);
-    store_status_read(engine_store_status(bed.engine), &store_status);
+    assert_int_equal(submit_task(bed, "a"), REDRIVE_E_IO);
+    store_status_read(engine_store_status(bed->engine), &store_status);
     assert_true(store_status.is_failing);
-    assert_false(store_status_is_away(engine_store_status(bed.engine), NULL));
+    assert_false(store_status_is_away(engine_store_status(bed->engine), NULL));
     fragile.begins_left = UINT_MAX;
-    bed_release(&bed);
 }
 
-static void server_that_no_transaction_reaches_is_away_until_one_does(void **state)
+TEST(server_that_no_transaction_reaches_is_away_until_one_does)
 {
-    (void)state;
     struct redrive_err err = {0}, why = {0};
     struct store_status *store_status = store_status_new(NULL, true, 0);
     (void)err_set(&err, REDRIVE_E_IO, "refused");
@@ -129,16 +112,9 @@ static void server_that_no_transaction_reaches_is_away_until_one_does(void **sta
     store_status_free(store_status);
 }
 
-CHECK_FILE(store_status)
+TEST_MAIN(argc, argv)
 {
-    const struct CMUnitTest tests[] = {
-        T(store_that_is_away_is_logged_once_and_so_is_its_return),
-        T(store_status_tells_of_writes_that_fail_until_one_goes_well),
-        T(full_disk_on_which_small_writes_fit_is_logged_once),
-        T(store_of_one_file_is_never_away),
-        T(server_that_no_transaction_reaches_is_away_until_one_does),
-    };
-    int failed = cmocka_run_group_tests(tests, NULL, NULL);
+    int failed = check_run(NULL, NULL);
     fragile_release();
     return failed;
 }

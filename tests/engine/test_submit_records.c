@@ -46,9 +46,8 @@ static void check_dead(struct bed *bed, int64_t seq)
     attempt_page_release(&history);
 }
 
-static void record_without_its_payload_is_dead_at_once(void **state)
+TEST(record_without_its_payload_is_dead_at_once)
 {
-    (void)state;
     struct bed bed;
     struct submit_op op;
     const struct job_spec specs[] = {
@@ -74,9 +73,8 @@ static void record_without_its_payload_is_dead_at_once(void **state)
     bed_release(&bed);
 }
 
-static void dead_record_is_known_and_stays_dead(void **state)
+TEST(dead_record_is_known_and_stays_dead)
 {
-    (void)state;
     struct bed bed;
     struct submit_op op;
     struct job_spec spec = record("strict", "a", "strict/a", "null");
@@ -96,9 +94,8 @@ static void dead_record_is_known_and_stays_dead(void **state)
     bed_release(&bed);
 }
 
-static void without_dead_letters_it_has_failed(void **state)
+TEST(without_dead_letters_it_has_failed)
 {
-    (void)state;
     struct bed bed;
     struct submit_op op;
     const struct job_spec spec = record("quiet", "a", "quiet/a", "null");
@@ -111,9 +108,8 @@ static void without_dead_letters_it_has_failed(void **state)
     bed_release(&bed);
 }
 
-static void other_refusals_still_stand(void **state)
+TEST(other_refusals_still_stand)
 {
-    (void)state;
     struct bed bed;
     struct submit_op op;
     const struct job_spec specs[] = {
@@ -129,9 +125,8 @@ static void other_refusals_still_stand(void **state)
     bed_release(&bed);
 }
 
-static void same_id_in_another_task_is_another_record(void **state)
+TEST(same_id_in_another_task_is_another_record)
 {
-    (void)state;
     struct bed bed;
     struct submit_op op;
     const struct job_spec specs[] = {
@@ -152,9 +147,8 @@ static void same_id_in_another_task_is_another_record(void **state)
     bed_release(&bed);
 }
 
-static void client_is_refused_as_before(void **state)
+TEST(client_is_refused_as_before)
 {
-    (void)state;
     struct bed bed;
     struct job_spec spec = record("strict", "a", "strict/a", "null");
     bed_init(&bed, CONFIG);
@@ -185,9 +179,8 @@ static struct job_failed network_failure(void)
     };
 }
 
-static void job_that_has_failed_elsewhere_is_a_dead_letter_at_once(void **state)
+TEST(job_that_has_failed_elsewhere_is_a_dead_letter_at_once)
 {
-    (void)state;
     struct bed bed;
     struct submit_op op;
     struct job_spec specs[] = {{.task = STR("quiet"), .id = STR("a"), .payload = STR("{}")},
@@ -228,33 +221,15 @@ static void job_that_has_failed_elsewhere_is_a_dead_letter_at_once(void **state)
     bed_release(&bed);
 }
 
-static void failed_job_comes_in_though_its_breaker_rejects(void **state)
+BED_TEST(failed_job_comes_in_though_its_breaker_rejects,
+         "tasks:\n  t: {breaker: {failure_threshold: 1, on_open: reject}}\n")
 {
-    (void)state;
-    struct bed bed;
     struct job_spec spec = {.task = STR("t"), .id = STR("a")};
-    bed_init(&bed, "tasks:\n  t: {breaker: {failure_threshold: 1, on_open: reject}}\n");
-    const struct job tried = bed_claim_this(&bed, bed_submit(&bed, "t", "{}"));
-    assert_int_equal(bed_fail(&bed, &tried, "network"), 0);
-    assert_int_equal(bed_try_submit(&bed, &spec), REDRIVE_E_BREAKER_OPEN);
+    const struct job tried = bed_claim_this(bed, bed_submit(bed, "t", "{}"));
+    assert_int_equal(bed_fail(bed, &tried, "network"), 0);
+    assert_int_equal(bed_try_submit(bed, &spec), REDRIVE_E_BREAKER_OPEN);
     const struct job_failed failed = network_failure();
     spec.failed = &failed;
-    assert_int_equal(bed_try_submit(&bed, &spec), 0);
-    assert_int_equal(bed_count(&bed, REDRIVE_STATE_DEAD_LETTER), 1);
-    bed_release(&bed);
-}
-
-CHECK_FILE(submit_records)
-{
-    const struct CMUnitTest tests[] = {
-        T(record_without_its_payload_is_dead_at_once),
-        T(dead_record_is_known_and_stays_dead),
-        T(without_dead_letters_it_has_failed),
-        T(other_refusals_still_stand),
-        T(same_id_in_another_task_is_another_record),
-        T(client_is_refused_as_before),
-        T(job_that_has_failed_elsewhere_is_a_dead_letter_at_once),
-        T(failed_job_comes_in_though_its_breaker_rejects),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    assert_int_equal(bed_try_submit(bed, &spec), 0);
+    assert_int_equal(bed_count(bed, REDRIVE_STATE_DEAD_LETTER), 1);
 }

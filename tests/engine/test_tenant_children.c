@@ -51,14 +51,13 @@ static void end_parent_alone(struct stop *stop)
     end_on_old(stop, "j1", false);
 }
 
-static void a_child_does_not_wait_for_a_copy_that_is_gone(void **state)
+TEST(a_child_does_not_wait_for_a_copy_that_is_gone)
 {
     struct field f;
     struct stop stop = {.step = "take", .nth = 0, .before = end_parent, .field = &f};
     struct tenant_move move;
     struct redrive_err err = {0};
     bool seen[4] = {0};
-    (void)state;
     field_init(&f);
     assert_int_equal(submit_id(&f, "j1", NULL), 0);
     submit_after(&f, "j2", "j1", AFTER_END);
@@ -74,14 +73,13 @@ static void a_child_does_not_wait_for_a_copy_that_is_gone(void **state)
 }
 
 /* The same when j2 must be skipped, and has been taken from the old shard before. */
-static void a_child_of_a_copy_that_is_made_again_is_skipped_with_its_own(void **state)
+TEST(a_child_of_a_copy_that_is_made_again_is_skipped_with_its_own)
 {
     struct field f;
     struct stop stop = {.step = "take", .nth = 0, .before = end_parent_alone, .field = &f};
     struct tenant_move move;
     struct redrive_err err = {0};
     bool seen[5] = {0};
-    (void)state;
     field_init(&f);
     assert_int_equal(submit_id(&f, "j1", NULL), 0);
     submit_after(&f, "j2", "j1", AFTER_SUCCESS);
@@ -98,14 +96,13 @@ static void a_child_of_a_copy_that_is_made_again_is_skipped_with_its_own(void **
 }
 
 /* The same when j2 has died before: redriven, it does not wait for a parent that is decided. */
-static void a_dead_child_of_a_copy_that_is_made_again_waits_no_more(void **state)
+TEST(a_dead_child_of_a_copy_that_is_made_again_waits_no_more)
 {
     struct field f;
     struct stop stop = {.step = "take", .nth = 0, .before = end_parent_alone, .field = &f};
     struct tenant_move move;
     struct change_item item = {.tenant = STR(TENANT), .id = STR("j2")};
     struct redrive_err err = {0};
-    (void)state;
     field_init(&f);
     assert_int_equal(submit_id(&f, "j1", NULL), 0);
     submit_after(&f, "j2", "j1", AFTER_SUCCESS);
@@ -127,7 +124,7 @@ static void end_child(struct stop *stop)
 
 /* The child dies on the old shard when its parent has been taken from there: it must not forget
  * what it waits for. */
-static void a_child_that_dies_after_its_parent_has_gone_knows_it(void **state)
+TEST(a_child_that_dies_after_its_parent_has_gone_knows_it)
 {
     struct field f;
     struct stop stop = {.step = "take", .nth = 1, .before = end_child, .field = &f};
@@ -135,7 +132,6 @@ static void a_child_that_dies_after_its_parent_has_gone_knows_it(void **state)
     struct redrive_err err = {0};
     struct change_item child = {.tenant = STR(TENANT), .id = STR("j251")};
     struct change_item parent = {.tenant = STR(TENANT), .id = STR("j1")};
-    (void)state;
     field_init(&f);
     submit_own(&f); /* three batches: the parent is in the first one */
     submit_after(&f, "j251", "j1", AFTER_END);
@@ -148,15 +144,4 @@ static void a_child_that_dies_after_its_parent_has_gone_knows_it(void **state)
     change_all(&f, MOVE_CANCEL, &parent, 1);
     assert_int_equal(state_on(&f, other(1), "j251"), REDRIVE_STATE_QUEUED);
     field_release(&f);
-}
-
-CHECK_FILE(tenant_children)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_child_does_not_wait_for_a_copy_that_is_gone),
-        cmocka_unit_test(a_child_of_a_copy_that_is_made_again_is_skipped_with_its_own),
-        cmocka_unit_test(a_dead_child_of_a_copy_that_is_made_again_waits_no_more),
-        cmocka_unit_test(a_child_that_dies_after_its_parent_has_gone_knows_it),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -212,37 +212,22 @@ static void freeze_everywhere(bool is_back, bool goes_home)
     field_release(&f);
 }
 
-static void a_move_that_was_frozen_changes_nothing_that_others_rely_on(void **state)
+TEST(a_move_that_was_frozen_changes_nothing_that_others_rely_on)
 {
-    (void)state;
     freeze_everywhere(false, false);
 }
 
-static void a_move_to_the_shard_of_the_name_that_was_frozen_changes_nothing(void **state)
+TEST(a_move_to_the_shard_of_the_name_that_was_frozen_changes_nothing)
 {
-    (void)state;
     freeze_everywhere(false, true);
 }
 
-static void a_way_back_that_was_frozen_changes_nothing_that_others_rely_on(void **state)
+TEST(a_way_back_that_was_frozen_changes_nothing_that_others_rely_on)
 {
-    (void)state;
     freeze_everywhere(true, false);
 }
 
-static void a_way_back_from_the_shard_of_the_name_that_was_frozen_changes_nothing(void **state)
+TEST(a_way_back_from_the_shard_of_the_name_that_was_frozen_changes_nothing)
 {
-    (void)state;
     freeze_everywhere(true, true);
-}
-
-CHECK_FILE(tenant_frozen)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_move_that_was_frozen_changes_nothing_that_others_rely_on),
-        cmocka_unit_test(a_move_to_the_shard_of_the_name_that_was_frozen_changes_nothing),
-        cmocka_unit_test(a_way_back_that_was_frozen_changes_nothing_that_others_rely_on),
-        cmocka_unit_test(a_way_back_from_the_shard_of_the_name_that_was_frozen_changes_nothing),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -6,33 +6,29 @@
 
 #include "engine/verbs/control.h"
 
-static void a_tenant_is_on_its_new_shard_with_all_it_has(void **state)
+FIELD_TEST(a_tenant_is_on_its_new_shard_with_all_it_has)
 {
-    struct field f;
     struct tenant_move move;
     struct redrive_err err = {0};
     bool seen[N_OWN + 2] = {0};
     int64_t seq;
-    (void)state;
-    field_init(&f);
-    submit_own(&f);
+    submit_own(f);
     const struct job_spec other_tenant = {.task = STR("t"), .tenant = STR("tenant-0")};
-    assert_int_equal(submit_spec(&f, &other_tenant, &seq, NULL), 0);
-    assert_int_equal(move_tenant(&f, other(1), NULL, 0, &move, &err), 0);
+    assert_int_equal(submit_spec(f, &other_tenant, &seq, NULL), 0);
+    assert_int_equal(move_tenant(f, other(1), NULL, 0, &move, &err), 0);
     assert_int_equal(move.from, home());
     assert_int_equal(move.moved, N_OWN);
-    assert_int_equal(count_on(&f, home()), 0);
-    assert_int_equal(count_on(&f, other(1)), N_OWN);
+    assert_int_equal(count_on(f, home()), 0);
+    assert_int_equal(count_on(f, other(1)), N_OWN);
     /* The router does not know of it, and is told by the shard that it has left. */
     const struct job_spec spec = {.task = STR("t"), .tenant = STR(TENANT), .id = STR("j251")};
-    assert_int_equal(submit_spec(&f, &spec, &seq, &err), 0);
+    assert_int_equal(submit_spec(f, &spec, &seq, &err), 0);
     assert_int_equal(shard_of_seq(seq), other(1));
-    assert_int_equal(claim_each_once(&f, seen, N_OWN + 2), N_OWN + 1);
+    assert_int_equal(claim_each_once(f, seen, N_OWN + 2), N_OWN + 1);
     /* Again is nothing, and back is possible, when its jobs do not run. */
-    assert_int_equal(move_tenant(&f, other(1), NULL, 0, &move, &err), 0);
+    assert_int_equal(move_tenant(f, other(1), NULL, 0, &move, &err), 0);
     assert_int_equal(move.from, move.to);
-    assert_int_equal(move_tenant(&f, home(), NULL, 0, &move, &err), REDRIVE_E_STATE);
-    field_release(&f);
+    assert_int_equal(move_tenant(f, home(), NULL, 0, &move, &err), REDRIVE_E_STATE);
 }
 
 /* By every label, as a reader counts it who knows of all moves. */
@@ -48,31 +44,27 @@ static int64_t count_received(struct field *f)
     return n;
 }
 
-static void a_tenant_can_go_on_to_a_third_shard_and_back(void **state)
+FIELD_TEST(a_tenant_can_go_on_to_a_third_shard_and_back)
 {
-    struct field f;
     struct tenant_move move;
     struct redrive_err err = {0};
     bool seen[N_OWN + 2] = {0};
-    (void)state;
-    field_init(&f);
-    submit_own(&f);
-    const int64_t received = count_received(&f);
+    submit_own(f);
+    const int64_t received = count_received(f);
     assert_true(received >= N_OWN);
     const size_t way[] = {other(1), other(2), home(), other(2)};
     for (size_t i = 0; i < 4; i++) {
-        if (move_tenant(&f, way[i], NULL, 0, &move, &err) != 0)
+        if (move_tenant(f, way[i], NULL, 0, &move, &err) != 0)
             fail_msg("%s: %s", err.message, err.detail);
         assert_int_equal(move.moved, N_OWN);
         for (size_t k = 0; k < N_SHARDS; k++)
-            assert_int_equal(count_on(&f, k), k == way[i] ? N_OWN : 0);
-        assert_int_equal(submit_id(&f, "j1", &err), 0); /* the same again: it is there */
-        assert_int_equal(count_on(&f, way[i]), N_OWN);
+            assert_int_equal(count_on(f, k), k == way[i] ? N_OWN : 0);
+        assert_int_equal(submit_id(f, "j1", &err), 0); /* the same again: it is there */
+        assert_int_equal(count_on(f, way[i]), N_OWN);
     }
-    assert_int_equal(claim_each_once(&f, seen, N_OWN + 2), N_OWN);
+    assert_int_equal(claim_each_once(f, seen, N_OWN + 2), N_OWN);
     /* What was counted on each shard is the tenant's. */
-    assert_int_equal(count_received(&f), received);
-    field_release(&f);
+    assert_int_equal(count_received(f), received);
 }
 
 /* The same call goes on. The router has engines that know nothing of the move beside. */
@@ -104,7 +96,7 @@ static void stopped_before(const char *step, int nth)
     field_release(&f);
 }
 
-static void a_move_that_was_stopped_before_any_step_goes_on(void **state)
+TEST(a_move_that_was_stopped_before_any_step_goes_on)
 {
     static const struct {
         const char *step;
@@ -112,12 +104,11 @@ static void a_move_that_was_stopped_before_any_step_goes_on(void **state)
     } STOPS[] = {{"leave", 0}, {"arrive", 0}, {"wait", 0}, {"copy", 0}, {"copy", 1},
                  {"copy", 2},  {"take", 0},   {"take", 1}, {"take", 2}, {"keys", 0},
                  {"left", 0},  {"here", 0},   {"clean", 0}};
-    (void)state;
     for (size_t i = 0; i < sizeof STOPS / sizeof STOPS[0]; i += fault_step())
         stopped_before(STOPS[i].step, STOPS[i].nth);
 }
 
-static void jobs_that_run_are_waited_for(void **state)
+TEST(jobs_that_run_are_waited_for)
 {
     struct field f;
     struct stop stop = {.step = "wait", .nth = 3, .before = settle_now, .field = &f};
@@ -125,7 +116,6 @@ static void jobs_that_run_are_waited_for(void **state)
     struct redrive_err err = {0};
     const struct claim_filter filter = {.limit = 1, .tenant = STR(TENANT)};
     struct claim_op claim;
-    (void)state;
     field_init(&f);
     assert_int_equal(submit_id(&f, "j1", NULL), 0);
     assert_int_equal(submit_id(&f, "j2", NULL), 0);
@@ -151,60 +141,53 @@ static void jobs_that_run_are_waited_for(void **state)
     field_release(&f);
 }
 
-static void a_move_that_goes_on_waits_no_longer_than_it_may(void **state)
+FIELD_TEST(a_move_that_goes_on_waits_no_longer_than_it_may)
 {
-    struct field f;
     struct stop stop = {.step = "wait"};
     struct tenant_move move;
     struct redrive_err err = {0};
     const struct claim_filter filter = {.limit = 1, .tenant = STR(TENANT)};
     struct claim_op claim;
-    (void)state;
-    field_init(&f);
-    assert_int_equal(submit_id(&f, "j1", NULL), 0);
+    assert_int_equal(submit_id(f, "j1", NULL), 0);
     claim_op_init(&claim, &filter, STR("w9"), 60000);
-    assert_int_equal(committer_run(f.committer, &claim.op, NULL), 0);
+    assert_int_equal(committer_run(f->committer, &claim.op, NULL), 0);
     assert_int_equal(claim.n, 1);
     struct stop end = {
-        .field = &f, .seq = claim.jobs[0].status.seq, .token = claim.jobs[0].status.token};
+        .field = f, .seq = claim.jobs[0].status.seq, .token = claim.jobs[0].status.token};
     claim_op_release(&claim);
-    assert_int_equal(move_tenant(&f, other(1), &stop, 0, &move, &err), REDRIVE_E_CANCELLED);
-    assert_int_equal(move_tenant(&f, SIZE_MAX, NULL, 300, &move, &err), REDRIVE_E_STATE);
+    assert_int_equal(move_tenant(f, other(1), &stop, 0, &move, &err), REDRIVE_E_CANCELLED);
+    assert_int_equal(move_tenant(f, SIZE_MAX, NULL, 300, &move, &err), REDRIVE_E_STATE);
     assert_non_null(strstr(err.message, "still run: 1"));
     assert_non_null(strstr(err.detail, "j1"));
     assert_non_null(strstr(err.detail, "w9"));
     assert_non_null(strstr(err.hint, "--back"));
     assert_non_null(strstr(err.hint, "--wait"));
-    assert_int_equal(submit_id(&f, "j2", &err), REDRIVE_E_IO); /* it is held */
+    assert_int_equal(submit_id(f, "j2", &err), REDRIVE_E_IO); /* it is held */
     settle_now(&end);
-    assert_int_equal(move_tenant(&f, SIZE_MAX, NULL, 300, &move, &err), 0);
-    assert_int_equal(count_on(&f, other(1)), 1);
-    field_release(&f);
+    assert_int_equal(move_tenant(f, SIZE_MAX, NULL, 300, &move, &err), 0);
+    assert_int_equal(count_on(f, other(1)), 1);
 }
 
 /* What a tenant has beside queued jobs: jobs that wait for others, dead letters, pauses, and a
  * queue that was paused by hand stays so. */
-static void workflows_and_pauses_go_with_the_tenant(void **state)
+FIELD_TEST(workflows_and_pauses_go_with_the_tenant)
 {
-    struct field f;
     struct tenant_move move;
     struct redrive_err err = {0};
     struct pause_op pause;
     int64_t seq;
-    (void)state;
-    field_init(&f);
     const struct job_after after = {.id = STR("j1")};
     const struct job_spec parent = {.task = STR("t"), .tenant = STR(TENANT), .id = STR("j1")};
     const struct job_spec child = {
         .task = STR("t"), .tenant = STR(TENANT), .id = STR("j2"), .after = &after, .n_after = 1};
     const struct job_spec paused = {
         .task = STR("t"), .tenant = STR(TENANT), .id = STR("j3"), .queue = STR("still")};
-    assert_int_equal(submit_spec(&f, &parent, &seq, NULL), 0);
-    assert_int_equal(submit_spec(&f, &child, &seq, NULL), 0);
-    assert_int_equal(submit_spec(&f, &paused, &seq, NULL), 0);
+    assert_int_equal(submit_spec(f, &parent, &seq, NULL), 0);
+    assert_int_equal(submit_spec(f, &child, &seq, NULL), 0);
+    assert_int_equal(submit_spec(f, &paused, &seq, NULL), 0);
     pause_op_init(&pause, STR(TENANT), STR("still"), true);
-    assert_int_equal(committer_run(f.committer, &pause.op, NULL), 0);
-    assert_int_equal(move_tenant(&f, other(3), NULL, 0, &move, &err), 0);
+    assert_int_equal(committer_run(f->committer, &pause.op, NULL), 0);
+    assert_int_equal(move_tenant(f, other(3), NULL, 0, &move, &err), 0);
     assert_int_equal(move.moved, 3);
 
     const char *const order[] = {"j1", "j2"};
@@ -212,117 +195,104 @@ static void workflows_and_pauses_go_with_the_tenant(void **state)
         const struct claim_filter filter = {.limit = 10, .tenant = STR(TENANT)};
         struct claim_op claim;
         claim_op_init(&claim, &filter, STR("w"), 60000);
-        assert_int_equal(committer_run(f.committer, &claim.op, NULL), 0);
+        assert_int_equal(committer_run(f->committer, &claim.op, NULL), 0);
         assert_int_equal(claim.n, i < 2 ? 1 : 0);
         if (claim.n > 0) {
             assert_true(str_is(claim.jobs[0].spec.id, order[i]));
             struct stop stop = {
-                .field = &f, .seq = claim.jobs[0].status.seq, .token = claim.jobs[0].status.token};
+                .field = f, .seq = claim.jobs[0].status.seq, .token = claim.jobs[0].status.token};
             settle_now(&stop);
         }
         claim_op_release(&claim);
     }
     pause_op_init(&pause, STR(TENANT), STR("still"), false);
-    assert_int_equal(committer_run(f.committer, &pause.op, NULL), 0);
+    assert_int_equal(committer_run(f->committer, &pause.op, NULL), 0);
     bool seen[4] = {0};
-    assert_int_equal(claim_each_once(&f, seen, 4), 1);
+    assert_int_equal(claim_each_once(f, seen, 4), 1);
     assert_true(seen[3]);
     /* By its name, as people name it, a job is found where it is. */
     struct change_item item = {.tenant = STR(TENANT), .id = STR("j2")};
     struct change_op change;
     change_op_init(&change, MOVE_REMOVE, &item, 1);
-    assert_int_equal(committer_run(f.committer, &change.op, &err), 0);
+    assert_int_equal(committer_run(f->committer, &change.op, &err), 0);
     assert_int_equal(item.ret.code, 0);
-    field_release(&f);
 }
 
 /* After the move, the number that j1 had is that of j2, within the new shard. */
-static void a_number_from_before_the_move_names_no_other_job(void **state)
+FIELD_TEST(a_number_from_before_the_move_names_no_other_job)
 {
-    struct field f;
     struct tenant_move move;
     struct redrive_err err = {0};
     int64_t seqs[4];
-    (void)state;
-    field_init(&f);
     for (int i = 0; i < 4; i++) {
         char id[8];
         (void)snprintf(id, sizeof id, "j%d", i);
         const struct job_spec spec = {.task = STR("t"), .tenant = STR(TENANT), .id = str_of(id)};
-        assert_int_equal(submit_spec(&f, &spec, &seqs[i], NULL), 0);
+        assert_int_equal(submit_spec(f, &spec, &seqs[i], NULL), 0);
     }
     struct change_item item = {.seq = seqs[0], .tenant = STR(TENANT)};
-    change_all(&f, MOVE_CANCEL, &item, 1);
-    change_all(&f, MOVE_REMOVE, &item, 1);
+    change_all(f, MOVE_CANCEL, &item, 1);
+    change_all(f, MOVE_REMOVE, &item, 1);
     assert_int_equal(item.ret.code, 0);
-    assert_int_equal(move_tenant(&f, other(1), NULL, 0, &move, &err), 0);
+    assert_int_equal(move_tenant(f, other(1), NULL, 0, &move, &err), 0);
     /* Together with one that is named by its id: that one may be tried again. */
     struct change_item both[] = {{.seq = seqs[1], .tenant = STR(TENANT)},
                                  {.tenant = STR(TENANT), .id = STR("j3")}};
-    change_all(&f, MOVE_CANCEL, both, 2);
+    change_all(f, MOVE_CANCEL, both, 2);
     assert_int_equal(both[1].ret.code, REDRIVE_E_IO);
-    change_all(&f, MOVE_CANCEL, both, 2);
+    change_all(f, MOVE_CANCEL, both, 2);
     assert_int_equal(both[0].ret.code, REDRIVE_E_NOT_FOUND);
     assert_int_equal(both[1].ret.code, 0);
     item = (struct change_item){.seq = seqs[1], .tenant = STR(TENANT)};
-    change_all(&f, MOVE_CANCEL, &item, 1);
+    change_all(f, MOVE_CANCEL, &item, 1);
     assert_int_equal(item.ret.code, REDRIVE_E_NOT_FOUND);
-    assert_int_equal(state_on(&f, other(1), "j1"), REDRIVE_STATE_QUEUED);
-    assert_int_equal(state_on(&f, other(1), "j2"), REDRIVE_STATE_QUEUED);
-    assert_int_equal(state_on(&f, other(1), "j3"), REDRIVE_STATE_CANCELLED);
-    field_release(&f);
+    assert_int_equal(state_on(f, other(1), "j1"), REDRIVE_STATE_QUEUED);
+    assert_int_equal(state_on(f, other(1), "j2"), REDRIVE_STATE_QUEUED);
+    assert_int_equal(state_on(f, other(1), "j3"), REDRIVE_STATE_CANCELLED);
 }
 
 /* What a process that was frozen has left on the other shard. */
-static void a_job_that_the_new_shard_refuses_is_named(void **state)
+FIELD_TEST(a_job_that_the_new_shard_refuses_is_named)
 {
-    struct field f;
     struct tenant_move move;
     struct redrive_err err = {0};
-    (void)state;
-    field_init(&f);
-    submit_unique(&f, "j1", "K");
-    put_there(&f, other(1), "j2", "K", NULL);
+    submit_unique(f, "j1", "K");
+    put_there(f, other(1), "j2", "K", NULL);
     struct stop stop = {.step = "copy", .nth = 20}; /* else it would go on for ever */
-    assert_int_equal(move_tenant(&f, other(1), &stop, 0, &move, &err), REDRIVE_E_STATE);
+    assert_int_equal(move_tenant(f, other(1), &stop, 0, &move, &err), REDRIVE_E_STATE);
     assert_non_null(strstr(err.message, "refuses job 'j1'"));
     assert_non_null(strstr(err.detail, "K"));
     assert_non_null(strstr(err.hint, "--back"));
     /* The way out: the tenant has its job, and what was not copied stays where it was. */
-    assert_int_equal(submit_id(&f, "j3", &err), REDRIVE_E_IO);
-    assert_int_equal(move_tenant(&f, BACK, NULL, 0, &move, &err), 0);
+    assert_int_equal(submit_id(f, "j3", &err), REDRIVE_E_IO);
+    assert_int_equal(move_tenant(f, BACK, NULL, 0, &move, &err), 0);
     assert_int_equal(move.kept, 1);
     assert_non_null(strstr(move.refusal.message, "refuses job 'j2'"));
-    assert_int_equal(count_on(&f, home()), 1);
-    assert_int_equal(count_on(&f, other(1)), 1);
-    assert_int_equal(submit_id(&f, "j3", &err), 0);
-    assert_int_equal(state_on(&f, home(), "j1"), REDRIVE_STATE_QUEUED);
-    field_release(&f);
+    assert_int_equal(count_on(f, home()), 1);
+    assert_int_equal(count_on(f, other(1)), 1);
+    assert_int_equal(submit_id(f, "j3", &err), 0);
+    assert_int_equal(state_on(f, home(), "j1"), REDRIVE_STATE_QUEUED);
 }
 
 /* A job that cannot come since another one is refused is not what a person must look at. */
-static void a_job_that_is_refused_is_named_rather_than_those_that_wait_for_it(void **state)
+FIELD_TEST(a_job_that_is_refused_is_named_rather_than_those_that_wait_for_it)
 {
-    struct field f;
     struct tenant_move move;
     struct redrive_err err = {0};
-    (void)state;
-    field_init(&f);
-    submit_unique(&f, "j1", "K");
-    submit_after(&f, "j5", "j1", AFTER_END);
-    submit_after(&f, "j6", "j5", AFTER_END);
-    put_there(&f, other(1), "j2", "K", NULL);
-    assert_int_equal(move_tenant(&f, other(1), NULL, 0, &move, &err), REDRIVE_E_STATE);
+    submit_unique(f, "j1", "K");
+    submit_after(f, "j5", "j1", AFTER_END);
+    submit_after(f, "j6", "j5", AFTER_END);
+    put_there(f, other(1), "j2", "K", NULL);
+    assert_int_equal(move_tenant(f, other(1), NULL, 0, &move, &err), REDRIVE_E_STATE);
     assert_non_null(strstr(err.message, "refuses job 'j1'"));
     assert_non_null(strstr(err.detail, "K"));
     assert_non_null(strstr(err.hint, "--back"));
-    assert_int_equal(count_on(&f, other(1)), 1);
-    assert_int_equal(move_tenant(&f, BACK, NULL, 0, &move, &err), 0);
+    assert_int_equal(count_on(f, other(1)), 1);
+    assert_int_equal(move_tenant(f, BACK, NULL, 0, &move, &err), 0);
     assert_int_equal(move.kept, 1);
-    assert_int_equal(count_on(&f, home()), 3);
-    assert_int_equal(state_on(&f, home(), "j6"), REDRIVE_STATE_WAITING);
-    assert_int_equal(submit_id(&f, "j3", &err), 0);
-    field_release(&f);
+    assert_int_equal(count_on(f, home()), 3);
+    assert_int_equal(state_on(f, home(), "j6"), REDRIVE_STATE_WAITING);
+    assert_int_equal(submit_id(f, "j3", &err), 0);
 }
 
 static void redrive_on_old(struct stop *stop)
@@ -334,9 +304,8 @@ static void redrive_on_old(struct stop *stop)
 
 /* A parent that was made again on the new shard has a higher number there than its child, which is
  * read in an earlier batch of the next move, or of the way back. */
-static void a_child_that_is_read_before_its_parent_goes_with_it(void **state)
+TEST(a_child_that_is_read_before_its_parent_goes_with_it)
 {
-    (void)state;
     for (int is_back = 0; is_back < 2; is_back++) {
         struct field f;
         struct stop stop = {.step = "take", .before = redrive_on_old, .field = &f};
@@ -390,7 +359,7 @@ static void cancel_there(struct field *f, size_t shard, const char *id)
 }
 
 /* The copy of a job that is refused stays: another job waits for it there. */
-static void a_child_waits_for_a_copy_that_could_not_be_made_again(void **state)
+TEST(a_child_waits_for_a_copy_that_could_not_be_made_again)
 {
     struct field f;
     struct stop take = {.step = "take"}, old = {.field = &f};
@@ -403,7 +372,6 @@ static void a_child_waits_for_a_copy_that_could_not_be_made_again(void **state)
     const struct job_spec child = {
         .task = STR("t"), .tenant = STR(TENANT), .id = STR("j5"), .after = &after, .n_after = 1};
     int64_t seq;
-    (void)state;
     field_init(&f);
     assert_int_equal(submit_spec(&f, &parent, &old.seq, NULL), 0);
     assert_int_equal(submit_spec(&f, &child, &seq, NULL), 0);
@@ -431,14 +399,13 @@ static void begin_another(struct stop *stop)
 }
 
 /* Both have found the tenant where it was: the later one must not lead the first one elsewhere. */
-static void a_tenant_that_another_process_begins_to_move_is_left_to_it(void **state)
+TEST(a_tenant_that_another_process_begins_to_move_is_left_to_it)
 {
     struct field f;
     struct stop stop = {.step = "leave", .before = begin_another, .field = &f};
     struct tenant_move move;
     struct redrive_err err = {0};
     bool seen[N_OWN + 1] = {0};
-    (void)state;
     field_init(&f);
     submit_own(&f);
     assert_int_equal(move_tenant(&f, other(1), &stop, 0, &move, &err), REDRIVE_E_STATE);
@@ -449,23 +416,4 @@ static void a_tenant_that_another_process_begins_to_move_is_left_to_it(void **st
     assert_int_equal(count_on(&f, other(2)), N_OWN);
     assert_int_equal(claim_each_once(&f, seen, N_OWN + 1), N_OWN);
     field_release(&f);
-}
-
-CHECK_FILE(tenant_move)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_tenant_is_on_its_new_shard_with_all_it_has),
-        cmocka_unit_test(a_tenant_can_go_on_to_a_third_shard_and_back),
-        cmocka_unit_test(a_move_that_was_stopped_before_any_step_goes_on),
-        cmocka_unit_test(jobs_that_run_are_waited_for),
-        cmocka_unit_test(workflows_and_pauses_go_with_the_tenant),
-        cmocka_unit_test(a_number_from_before_the_move_names_no_other_job),
-        cmocka_unit_test(a_job_that_the_new_shard_refuses_is_named),
-        cmocka_unit_test(a_job_that_is_refused_is_named_rather_than_those_that_wait_for_it),
-        cmocka_unit_test(a_child_that_is_read_before_its_parent_goes_with_it),
-        cmocka_unit_test(a_child_waits_for_a_copy_that_could_not_be_made_again),
-        cmocka_unit_test(a_move_that_goes_on_waits_no_longer_than_it_may),
-        cmocka_unit_test(a_tenant_that_another_process_begins_to_move_is_left_to_it),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

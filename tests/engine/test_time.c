@@ -34,9 +34,8 @@ static void start(struct bed *bed)
     bed->engine->ops = &slow;
 }
 
-static void a_delay_counts_from_the_end_of_the_wait_for_the_store(void **state)
+TEST(a_delay_counts_from_the_end_of_the_wait_for_the_store)
 {
-    (void)state;
     struct bed bed;
     start(&bed);
     const int64_t seq = bed_submit(&bed, "t", "{}");
@@ -48,9 +47,8 @@ static void a_delay_counts_from_the_end_of_the_wait_for_the_store(void **state)
     bed_release(&bed);
 }
 
-static void a_lease_is_as_long_as_it_should_be_after_a_wait(void **state)
+TEST(a_lease_is_as_long_as_it_should_be_after_a_wait)
 {
-    (void)state;
     struct bed bed;
     start(&bed);
     bed_submit(&bed, "t", "{}");
@@ -76,9 +74,8 @@ static void fail_late(struct op_batch *batch)
     batch->ops[batch->n++] = &late->op.op;
 }
 
-static void what_came_after_the_begin_is_not_served_with_a_time_from_before_it(void **state)
+TEST(what_came_after_the_begin_is_not_served_with_a_time_from_before_it)
 {
-    (void)state;
     struct bed bed;
     start(&bed);
     const int64_t seq = bed_submit(&bed, "t", "{}");
@@ -136,42 +133,33 @@ static void check_waits(struct bed *bed, int64_t seq, enum redrive_state state, 
     assert_int_equal(s.process_after_ms, until_ms);
 }
 
-static void a_delay_counts_from_the_latest_time(void **state)
+#define UNSURE_TEST(test) TEST_OF(test, struct bed, bed, start_unsure(bed), bed_release(bed))
+
+UNSURE_TEST(a_delay_counts_from_the_latest_time)
 {
-    (void)state;
-    struct bed bed;
-    start_unsure(&bed);
     const struct job_spec spec = {.task = STR("t"), .delay_ms = DELAY_MS};
-    const int64_t seq = bed_submit_spec(&bed, &spec), due_ms = bed.now_ms + UNSURE_MS + DELAY_MS;
-    check_waits(&bed, seq, REDRIVE_STATE_SCHEDULED, due_ms);
+    const int64_t seq = bed_submit_spec(bed, &spec), due_ms = bed->now_ms + UNSURE_MS + DELAY_MS;
+    check_waits(bed, seq, REDRIVE_STATE_SCHEDULED, due_ms);
     /* It is due when the earliest time is that one. */
-    bed_pass(&bed, UNSURE_MS + DELAY_MS - 1);
-    check_waits(&bed, seq, REDRIVE_STATE_SCHEDULED, due_ms);
-    bed_pass(&bed, 1);
-    check_waits(&bed, seq, REDRIVE_STATE_QUEUED, due_ms);
-    bed_release(&bed);
+    bed_pass(bed, UNSURE_MS + DELAY_MS - 1);
+    check_waits(bed, seq, REDRIVE_STATE_SCHEDULED, due_ms);
+    bed_pass(bed, 1);
+    check_waits(bed, seq, REDRIVE_STATE_QUEUED, due_ms);
 }
 
-static void a_delay_without_an_end_is_no_time_in_the_past(void **state)
+UNSURE_TEST(a_delay_without_an_end_is_no_time_in_the_past)
 {
-    (void)state;
-    struct bed bed;
-    start_unsure(&bed);
     const struct job_spec spec = {.task = STR("t"), .delay_ms = INT64_MAX};
-    const int64_t seq = bed_submit_spec(&bed, &spec);
-    assert_int_equal(bed_state(&bed, seq), REDRIVE_STATE_SCHEDULED);
-    assert_int_equal(bed_try_submit(&bed, &(struct job_spec){.task = STR("t"), .delay_ms = -1}),
+    const int64_t seq = bed_submit_spec(bed, &spec);
+    assert_int_equal(bed_state(bed, seq), REDRIVE_STATE_SCHEDULED);
+    assert_int_equal(bed_try_submit(bed, &(struct job_spec){.task = STR("t"), .delay_ms = -1}),
                      REDRIVE_E_RANGE);
-    bed_release(&bed);
 }
 
-static void a_retry_and_a_snooze_count_from_the_latest_time(void **state)
+UNSURE_TEST(a_retry_and_a_snooze_count_from_the_latest_time)
 {
-    (void)state;
-    struct bed bed;
-    start_unsure(&bed);
-    const int64_t seq = bed_submit(&bed, "t", "{}");
-    const struct job *job = bed_claim_one(&bed);
+    const int64_t seq = bed_submit(bed, "t", "{}");
+    const struct job *job = bed_claim_one(bed);
     struct settlement s = {
         .seq = seq,
         .token = job->status.token,
@@ -179,79 +167,55 @@ static void a_retry_and_a_snooze_count_from_the_latest_time(void **state)
     };
     struct settle_op op;
     settle_op_init(&op, &s, 1);
-    assert_int_equal(engine_apply_one(bed.engine, &op.op, NULL), 0);
-    check_waits(&bed, seq, REDRIVE_STATE_RETRYING, bed.now_ms + UNSURE_MS + DELAY_MS);
-    assert_int_equal(s.again_ms, bed.now_ms + UNSURE_MS + DELAY_MS);
-    bed_pass(&bed, UNSURE_MS + DELAY_MS - 1);
-    assert_int_equal(bed_state(&bed, seq), REDRIVE_STATE_RETRYING);
-    bed_pass(&bed, 1);
-    job = bed_claim_one(&bed);
+    assert_int_equal(engine_apply_one(bed->engine, &op.op, NULL), 0);
+    check_waits(bed, seq, REDRIVE_STATE_RETRYING, bed->now_ms + UNSURE_MS + DELAY_MS);
+    assert_int_equal(s.again_ms, bed->now_ms + UNSURE_MS + DELAY_MS);
+    bed_pass(bed, UNSURE_MS + DELAY_MS - 1);
+    assert_int_equal(bed_state(bed, seq), REDRIVE_STATE_RETRYING);
+    bed_pass(bed, 1);
+    job = bed_claim_one(bed);
     const struct outcome snooze = {.ending = ENDING_SNOOZED, .snooze_ms = 40};
-    assert_int_equal(bed_settle(&bed, job, &snooze), 0);
-    check_waits(&bed, seq, REDRIVE_STATE_SCHEDULED, bed.now_ms + UNSURE_MS + 40);
-    bed_release(&bed);
+    assert_int_equal(bed_settle(bed, job, &snooze), 0);
+    check_waits(bed, seq, REDRIVE_STATE_SCHEDULED, bed->now_ms + UNSURE_MS + 40);
 }
 
-static void a_lease_lasts_from_the_latest_time_on(void **state)
+UNSURE_TEST(a_lease_lasts_from_the_latest_time_on)
 {
-    (void)state;
-    struct bed bed;
-    start_unsure(&bed);
-    const int64_t seq = bed_submit(&bed, "t", "{}");
+    const int64_t seq = bed_submit(bed, "t", "{}");
     const struct claim_filter filter = {.limit = 1};
-    claim_op_init(&bed.claim, &filter, STR("w"), LEASE_MS);
-    assert_int_equal(engine_apply_one(bed.engine, &bed.claim.op, NULL), 0);
-    assert_int_equal(bed.claim.n, 1);
-    assert_int_equal(bed.claim.jobs[0].status.lease_until_ms, bed.now_ms + UNSURE_MS + LEASE_MS);
-    bed.now_ms += 1000;
+    claim_op_init(&bed->claim, &filter, STR("w"), LEASE_MS);
+    assert_int_equal(engine_apply_one(bed->engine, &bed->claim.op, NULL), 0);
+    assert_int_equal(bed->claim.n, 1);
+    assert_int_equal(bed->claim.jobs[0].status.lease_until_ms, bed->now_ms + UNSURE_MS + LEASE_MS);
+    bed->now_ms += 1000;
     struct extension x = {
-        .seq = seq, .token = bed.claim.jobs[0].status.token, .lease_ms = LEASE_MS};
+        .seq = seq, .token = bed->claim.jobs[0].status.token, .lease_ms = LEASE_MS};
     struct extend_op op;
     extend_op_init(&op, &x, 1);
-    assert_int_equal(engine_apply_one(bed.engine, &op.op, NULL), 0);
-    const int64_t until_ms = bed.now_ms + UNSURE_MS + LEASE_MS;
-    assert_int_equal(bed_job(&bed, seq).status.lease_until_ms, until_ms);
-    bed_pass(&bed, until_ms - 1 - bed.now_ms);
-    assert_int_equal(bed_state(&bed, seq), REDRIVE_STATE_RUNNING);
-    bed_pass(&bed, 1);
-    assert_int_not_equal(bed_state(&bed, seq), REDRIVE_STATE_RUNNING);
-    bed_release(&bed);
+    assert_int_equal(engine_apply_one(bed->engine, &op.op, NULL), 0);
+    const int64_t until_ms = bed->now_ms + UNSURE_MS + LEASE_MS;
+    assert_int_equal(bed_job(bed, seq).status.lease_until_ms, until_ms);
+    bed_pass(bed, until_ms - 1 - bed->now_ms);
+    assert_int_equal(bed_state(bed, seq), REDRIVE_STATE_RUNNING);
+    bed_pass(bed, 1);
+    assert_int_not_equal(bed_state(bed, seq), REDRIVE_STATE_RUNNING);
 }
 
 /* What does not wait is ready at once, for processes that know the time better as well. */
-static void what_has_no_delay_is_ready_at_once(void **state)
+UNSURE_TEST(what_has_no_delay_is_ready_at_once)
 {
-    (void)state;
-    struct bed bed;
-    start_unsure(&bed);
-    const int64_t seq = bed_submit(&bed, "t", "{}");
-    check_waits(&bed, seq, REDRIVE_STATE_QUEUED, bed.now_ms);
-    const struct job *job = bed_claim_one(&bed);
-    assert_int_equal(job->status.started_ms, bed.now_ms);
+    const int64_t seq = bed_submit(bed, "t", "{}");
+    check_waits(bed, seq, REDRIVE_STATE_QUEUED, bed->now_ms);
+    const struct job *job = bed_claim_one(bed);
+    assert_int_equal(job->status.started_ms, bed->now_ms);
     const struct outcome release = {.ending = ENDING_RELEASED};
-    assert_int_equal(bed_settle(&bed, job, &release), 0);
-    check_waits(&bed, seq, REDRIVE_STATE_QUEUED, bed.now_ms);
-    assert_int_equal(bed_fail(&bed, bed_claim_one(&bed), "PERMANENT_FAIL"), 0);
-    assert_int_equal(bed_change(&bed, MOVE_REDRIVE, seq), 0);
-    check_waits(&bed, seq, REDRIVE_STATE_QUEUED, bed.now_ms);
-    assert_int_equal(bed_fail(&bed, bed_claim_one(&bed), "TRANSIENT_FAIL"), 0);
-    assert_int_equal(bed_change(&bed, MOVE_RUN_NOW, seq), 0);
-    check_waits(&bed, seq, REDRIVE_STATE_QUEUED, bed.now_ms);
-    assert_int_equal(bed_claim_one(&bed)->status.seq, seq);
-    bed_release(&bed);
-}
-
-CHECK_FILE(time)
-{
-    const struct CMUnitTest tests[] = {
-        T(a_delay_counts_from_the_end_of_the_wait_for_the_store),
-        T(a_lease_is_as_long_as_it_should_be_after_a_wait),
-        T(what_came_after_the_begin_is_not_served_with_a_time_from_before_it),
-        T(a_delay_counts_from_the_latest_time),
-        T(a_delay_without_an_end_is_no_time_in_the_past),
-        T(a_retry_and_a_snooze_count_from_the_latest_time),
-        T(a_lease_lasts_from_the_latest_time_on),
-        T(what_has_no_delay_is_ready_at_once),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    assert_int_equal(bed_settle(bed, job, &release), 0);
+    check_waits(bed, seq, REDRIVE_STATE_QUEUED, bed->now_ms);
+    assert_int_equal(bed_fail(bed, bed_claim_one(bed), "PERMANENT_FAIL"), 0);
+    assert_int_equal(bed_change(bed, MOVE_REDRIVE, seq), 0);
+    check_waits(bed, seq, REDRIVE_STATE_QUEUED, bed->now_ms);
+    assert_int_equal(bed_fail(bed, bed_claim_one(bed), "TRANSIENT_FAIL"), 0);
+    assert_int_equal(bed_change(bed, MOVE_RUN_NOW, seq), 0);
+    check_waits(bed, seq, REDRIVE_STATE_QUEUED, bed->now_ms);
+    assert_int_equal(bed_claim_one(bed)->status.seq, seq);
 }

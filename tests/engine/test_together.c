@@ -67,21 +67,18 @@ static void claim_init(struct claim_op *op, size_t limit, const char *worker)
     claim_op_init(op, &filter, str_of(worker), 0);
 }
 
-static void claims_that_look_for_the_same_are_one(void **state)
+BED_TEST(claims_that_look_for_the_same_are_one, NULL)
 {
-    struct bed bed;
     struct claim_op claims[N];
     struct op *ops[N];
-    (void)state;
-    bed_init(&bed, NULL);
     for (int i = 0; i < N + 1; i++)
-        bed_submit(&bed, "mail", "{}");
-    count_calls(&bed);
+        bed_submit(bed, "mail", "{}");
+    count_calls(bed);
     for (int i = 0; i < N; i++) {
         claim_init(&claims[i], i == 0 ? 2 : 1, i == 0 ? "first" : "other");
         ops[i] = &claims[i].op;
     }
-    engine_apply(bed.engine, ops, N);
+    engine_apply(bed->engine, ops, N);
     assert_int_equal(calls.readies, 1);
     assert_int_equal(calls.moves[MOVE_START], 1);
     assert_int_equal(claims[0].n, 2);
@@ -98,47 +95,39 @@ static void claims_that_look_for_the_same_are_one(void **state)
             claim_op_release(&claims[i]);
     }
     claim_op_release(&claims[N - 1]);
-    bed_release(&bed);
 }
 
-static void claims_that_look_for_something_else_are_not(void **state)
+BED_TEST(claims_that_look_for_something_else_are_not, NULL)
 {
-    struct bed bed;
     struct claim_op a, b;
     const struct str slow = STR("slow"), fast = STR("fast");
     const struct claim_filter slow_only = {.queues = &slow, .n_queues = 1, .limit = 1};
     const struct claim_filter fast_only = {.queues = &fast, .n_queues = 1, .limit = 1};
-    (void)state;
-    bed_init(&bed, NULL);
-    bed_submit_spec(&bed, &(struct job_spec){.task = STR("mail"), .queue = fast});
-    count_calls(&bed);
+    bed_submit_spec(bed, &(struct job_spec){.task = STR("mail"), .queue = fast});
+    count_calls(bed);
     claim_op_init(&a, &slow_only, STR("w"), 0);
     claim_op_init(&b, &fast_only, STR("w"), 0);
-    engine_apply(bed.engine, (struct op *[]){&a.op, &b.op}, 2);
+    engine_apply(bed->engine, (struct op *[]){&a.op, &b.op}, 2);
     assert_int_equal(calls.readies, 2);
     assert_int_equal(a.n, 0);
     assert_int_equal(b.n, 1);
     claim_op_release(&a);
     claim_op_release(&b);
-    bed_release(&bed);
 }
 
 /* Some name the job by its number, some by its id. */
-static void settlements_reach_the_store_together(void **state)
+BED_TEST(settlements_reach_the_store_together, NULL)
 {
-    struct bed bed;
     struct settlement s[N + 1];
     struct settle_op settles[N + 1];
     struct op *ops[N + 1];
-    (void)state;
-    bed_init(&bed, NULL);
     for (int i = 0; i < N; i++)
-        bed_submit(&bed, "mail", "{}");
-    assert_int_equal(bed_claim(&bed, N), N);
-    count_calls(&bed);
+        bed_submit(bed, "mail", "{}");
+    assert_int_equal(bed_claim(bed, N), N);
+    count_calls(bed);
     for (int i = 0; i <= N; i++) {
         /* The last one settles the first one's job again. */
-        const struct job *job = &bed.claim.jobs[i % N];
+        const struct job *job = &bed->claim.jobs[i % N];
         s[i] = (struct settlement){
             .seq = job->status.seq,
             .token = job->status.token,
@@ -152,28 +141,24 @@ static void settlements_reach_the_store_together(void **state)
         settle_op_init(&settles[i], &s[i], 1);
         ops[i] = &settles[i].op;
     }
-    engine_apply(bed.engine, ops, N + 1);
+    engine_apply(bed->engine, ops, N + 1);
     assert_int_equal(calls.moves[MOVE_SETTLE], 1);
     for (int i = 0; i < N; i++) {
         assert_int_equal(s[i].ret.code, 0);
-        assert_int_equal(bed_state(&bed, bed.claim.jobs[i].status.seq),
+        assert_int_equal(bed_state(bed, bed->claim.jobs[i].status.seq),
                          i == 1 ? REDRIVE_STATE_RETRYING : REDRIVE_STATE_COMPLETED);
     }
     assert_int_equal(s[N].ret.code, REDRIVE_E_STATE);
     assert_int_equal(s[N].ret.state, REDRIVE_STATE_COMPLETED);
-    assert_int_equal(bed_counter(&bed, "jobs_completed", ""), N - 1);
-    bed_release(&bed);
+    assert_int_equal(bed_counter(bed, "jobs_completed", ""), N - 1);
 }
 
-static void a_token_settles_its_own_job_alone(void **state)
+BED_TEST(a_token_settles_its_own_job_alone, NULL)
 {
-    struct bed bed;
-    (void)state;
-    bed_init(&bed, NULL);
-    bed_submit(&bed, "mail", "{}");
-    bed_submit(&bed, "mail", "{}");
-    assert_int_equal(bed_claim(&bed, 2), 2);
-    const struct job *a = &bed.claim.jobs[0], *b = &bed.claim.jobs[1];
+    bed_submit(bed, "mail", "{}");
+    bed_submit(bed, "mail", "{}");
+    assert_int_equal(bed_claim(bed, 2), 2);
+    const struct job *a = &bed->claim.jobs[0], *b = &bed->claim.jobs[1];
     struct settlement s[] = {
         {.tenant = b->spec.tenant, .id = b->spec.id, .token = a->status.token},
         {.tenant = STR("other"), .id = a->spec.id, .token = a->status.token},
@@ -182,30 +167,26 @@ static void a_token_settles_its_own_job_alone(void **state)
     };
     struct settle_op settle;
     settle_op_init(&settle, s, sizeof s / sizeof s[0]);
-    engine_apply(bed.engine, (struct op *[]){&settle.op}, 1);
+    engine_apply(bed->engine, (struct op *[]){&settle.op}, 1);
     for (size_t i = 0; i < sizeof s / sizeof s[0]; i++)
         assert_int_not_equal(s[i].ret.code, 0);
-    assert_int_equal(bed_state(&bed, a->status.seq), REDRIVE_STATE_RUNNING);
-    assert_int_equal(bed_state(&bed, b->status.seq), REDRIVE_STATE_RUNNING);
-    bed_release(&bed);
+    assert_int_equal(bed_state(bed, a->status.seq), REDRIVE_STATE_RUNNING);
+    assert_int_equal(bed_state(bed, b->status.seq), REDRIVE_STATE_RUNNING);
 }
 
 /* Some name the job by its number, some by its id; one comes after the settlement of its job. */
-static void heartbeats_reach_the_store_together(void **state)
+BED_TEST(heartbeats_reach_the_store_together, NULL)
 {
-    struct bed bed;
     struct extension x[N + 1];
     struct extend_op beats[N + 1];
     struct settle_op settle;
     struct op *ops[N + 2];
-    (void)state;
-    bed_init(&bed, NULL);
     for (int i = 0; i < N; i++)
-        bed_submit(&bed, "mail", "{}");
-    assert_int_equal(bed_claim(&bed, N), N);
-    count_calls(&bed);
+        bed_submit(bed, "mail", "{}");
+    assert_int_equal(bed_claim(bed, N), N);
+    count_calls(bed);
     for (int i = 0; i <= N; i++) {
-        const struct job *job = &bed.claim.jobs[i % N];
+        const struct job *job = &bed->claim.jobs[i % N];
         x[i] = (struct extension){
             .seq = job->status.seq, .token = job->status.token + (i == N), .lease_ms = 60000 + i};
         if (i == 2) {
@@ -220,160 +201,117 @@ static void heartbeats_reach_the_store_together(void **state)
         .seq = x[0].seq, .token = x[0].token, .outcome = {.ending = ENDING_RAN}};
     settle_op_init(&settle, &done, 1);
     ops[0] = &settle.op;
-    engine_apply(bed.engine, ops, N + 2);
+    engine_apply(bed->engine, ops, N + 2);
     assert_int_equal(calls.moves[MOVE_EXTEND], 1);
     assert_int_equal(done.ret.code, 0);
-    assert_int_equal(bed_state(&bed, x[0].seq), REDRIVE_STATE_COMPLETED);
+    assert_int_equal(bed_state(bed, x[0].seq), REDRIVE_STATE_COMPLETED);
     for (int i = 0; i < N; i++) {
         assert_int_equal(beats[i].op.code, 0);
         assert_int_equal(x[i].ret.code, 0);
-        const int64_t seq = bed.claim.jobs[i].status.seq;
+        const int64_t seq = bed->claim.jobs[i].status.seq;
         if (i > 0)
-            assert_int_equal(bed_job(&bed, seq).status.lease_until_ms, bed.now_ms + 60000 + i);
+            assert_int_equal(bed_job(bed, seq).status.lease_until_ms, bed->now_ms + 60000 + i);
     }
     assert_int_equal(x[N].ret.code, REDRIVE_E_STATE);
-    bed_release(&bed);
 }
 
-static void submits_reach_the_store_together(void **state)
+BED_TEST(submits_reach_the_store_together, NULL)
 {
-    struct bed bed;
     struct submit_op submits[3];
     struct op *ops[3];
     const struct job_spec specs[3] = {{.id = STR("a"), .task = STR("mail")},
                                       {.id = STR("b"), .task = STR("mail")},
                                       {.id = STR("a"), .task = STR("mail")}};
-    (void)state;
-    bed_init(&bed, NULL);
-    count_calls(&bed);
+    count_calls(bed);
     for (int i = 0; i < 3; i++) {
-        assert_int_equal(submit_op_init(&submits[i], bed.engine, &specs[i], 1, NULL), 0);
+        assert_int_equal(submit_op_init(&submits[i], bed->engine, &specs[i], 1, NULL), 0);
         ops[i] = &submits[i].op;
     }
-    engine_apply(bed.engine, ops, 3);
+    engine_apply(bed->engine, ops, 3);
     assert_int_equal(calls.submits, 1);
     assert_true(str_is(submits[1].answers[0].id, "b"));
     assert_false(submits[0].answers[0].existed);
     assert_true(submits[2].answers[0].existed);
     assert_int_equal(submits[2].answers[0].seq, submits[0].answers[0].seq);
     /* Answers outlive the transaction. */
-    bed_submit(&bed, "mail", "{}");
+    bed_submit(bed, "mail", "{}");
     assert_true(str_is(submits[0].answers[0].id, "a"));
     for (int i = 0; i < 3; i++)
         submit_op_release(&submits[i]);
-    bed_release(&bed);
 }
 
-static void what_has_ended_makes_room_for_what_starts(void **state)
+BED_TEST(what_has_ended_makes_room_for_what_starts, "tasks: {mail: {limits: {concurrency: 1}}}\n")
 {
-    struct bed bed;
     struct claim_op claim;
     struct settle_op settle;
-    (void)state;
-    bed_init(&bed, "tasks: {mail: {limits: {concurrency: 1}}}\n");
-    bed_submit(&bed, "mail", "{}");
-    int64_t second = bed_submit(&bed, "mail", "{}");
-    const struct job *first = bed_claim_one(&bed);
+    bed_submit(bed, "mail", "{}");
+    int64_t second = bed_submit(bed, "mail", "{}");
+    const struct job *first = bed_claim_one(bed);
     struct settlement done = {
         .seq = first->status.seq, .token = first->status.token, .outcome = {.ending = ENDING_RAN}};
     claim_init(&claim, 1, "w");
     settle_op_init(&settle, &done, 1);
-    engine_apply(bed.engine, (struct op *[]){&claim.op, &settle.op}, 2);
+    engine_apply(bed->engine, (struct op *[]){&claim.op, &settle.op}, 2);
     assert_int_equal(done.ret.code, 0);
     assert_int_equal(claim.n, 1);
     assert_int_equal(claim.jobs[0].status.seq, second);
     claim_op_release(&claim);
-    bed_release(&bed);
 }
 
 /* Whoever sends commands ahead of the answers names the job and not a token. */
-static void a_settlement_without_a_token_comes_after_the_claim_before_it(void **state)
+BED_TEST(a_settlement_without_a_token_comes_after_the_claim_before_it, NULL)
 {
-    struct bed bed;
     struct claim_op claim;
     struct settle_op settle;
     const struct job_spec spec = {.id = STR("j"), .task = STR("mail")};
     struct settlement done = {
         .id = STR("j"), .worker = STR("w"), .outcome = {.ending = ENDING_RAN}};
-    (void)state;
-    bed_init(&bed, NULL);
-    bed_submit_spec(&bed, &spec);
+    bed_submit_spec(bed, &spec);
     claim_init(&claim, 1, "w");
     settle_op_init(&settle, &done, 1);
-    engine_apply(bed.engine, (struct op *[]){&claim.op, &settle.op}, 2);
+    engine_apply(bed->engine, (struct op *[]){&claim.op, &settle.op}, 2);
     assert_int_equal(claim.n, 1);
     assert_int_equal(done.ret.code, 0);
-    assert_int_equal(bed_count(&bed, REDRIVE_STATE_COMPLETED), 1);
+    assert_int_equal(bed_count(bed, REDRIVE_STATE_COMPLETED), 1);
     claim_op_release(&claim);
-    bed_release(&bed);
 }
 
-static void an_operation_of_another_kind_keeps_its_place(void **state)
+BED_TEST(an_operation_of_another_kind_keeps_its_place, NULL)
 {
-    struct bed bed;
     struct claim_op before, after;
     struct change_op cancel;
-    (void)state;
-    bed_init(&bed, NULL);
-    int64_t a = bed_submit(&bed, "mail", "{}"), b = bed_submit(&bed, "mail", "{}");
+    int64_t a = bed_submit(bed, "mail", "{}"), b = bed_submit(bed, "mail", "{}");
     struct change_item item = {.seq = b};
     claim_init(&before, 1, "w");
     change_op_init(&cancel, MOVE_CANCEL, &item, 1);
     claim_init(&after, 1, "w");
-    engine_apply(bed.engine, (struct op *[]){&before.op, &cancel.op, &after.op}, 3);
+    engine_apply(bed->engine, (struct op *[]){&before.op, &cancel.op, &after.op}, 3);
     assert_int_equal(before.n, 1);
     assert_int_equal(before.jobs[0].status.seq, a);
     assert_int_equal(item.ret.code, 0);
     assert_int_equal(after.n, 0);
     claim_op_release(&before);
     claim_op_release(&after);
-    bed_release(&bed);
 }
 
-static void jobs_over_a_limit_are_parked_together(void **state)
+BED_TEST(jobs_over_a_limit_are_parked_together, "tasks: {mail: {limits: {concurrency: 2}}}\n")
 {
-    struct bed bed;
-    (void)state;
-    bed_init(&bed, "tasks: {mail: {limits: {concurrency: 2}}}\n");
     for (int i = 0; i < N; i++)
-        bed_submit(&bed, "mail", "{}");
-    count_calls(&bed);
-    assert_int_equal(bed_claim(&bed, N), 2);
+        bed_submit(bed, "mail", "{}");
+    count_calls(bed);
+    assert_int_equal(bed_claim(bed, N), 2);
     assert_int_equal(calls.moves[MOVE_PARK], 1);
-    assert_int_equal(bed_count(&bed, REDRIVE_STATE_PARKED), N - 2);
-    bed_release(&bed);
+    assert_int_equal(bed_count(bed, REDRIVE_STATE_PARKED), N - 2);
 }
 
 /* Another process was faster: what the job had taken is free again. */
-static void a_start_that_is_refused_takes_nothing(void **state)
+BED_TEST(a_start_that_is_refused_takes_nothing, "tasks: {mail: {limits: {concurrency: 1}}}\n")
 {
-    struct bed bed;
-    (void)state;
-    bed_init(&bed, "tasks: {mail: {limits: {concurrency: 1}}}\n");
-    int64_t seq = bed_submit(&bed, "mail", "{}");
-    count_calls(&bed);
+    int64_t seq = bed_submit(bed, "mail", "{}");
+    count_calls(bed);
     refused_seq = seq;
-    assert_int_equal(bed_claim(&bed, 1), 0);
+    assert_int_equal(bed_claim(bed, 1), 0);
     refused_seq = 0;
-    assert_int_equal(bed_claim(&bed, 1), 1);
-    assert_int_equal(bed.claim.jobs[0].status.seq, seq);
-    bed_release(&bed);
-}
-
-CHECK_FILE(together)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(claims_that_look_for_the_same_are_one),
-        cmocka_unit_test(claims_that_look_for_something_else_are_not),
-        cmocka_unit_test(settlements_reach_the_store_together),
-        cmocka_unit_test(a_token_settles_its_own_job_alone),
-        cmocka_unit_test(heartbeats_reach_the_store_together),
-        cmocka_unit_test(submits_reach_the_store_together),
-        cmocka_unit_test(what_has_ended_makes_room_for_what_starts),
-        cmocka_unit_test(a_settlement_without_a_token_comes_after_the_claim_before_it),
-        cmocka_unit_test(an_operation_of_another_kind_keeps_its_place),
-        cmocka_unit_test(jobs_over_a_limit_are_parked_together),
-        cmocka_unit_test(a_start_that_is_refused_takes_nothing),
-    };
-    return cmocka_run_group_tests_name("engine together", tests, NULL, NULL);
+    assert_int_equal(bed_claim(bed, 1), 1);
+    assert_int_equal(bed->claim.jobs[0].status.seq, seq);
 }

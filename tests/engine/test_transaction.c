@@ -23,17 +23,13 @@ static void release_three(struct submit_op *ops)
         submit_op_release(&ops[i]);
 }
 
-static void operations_share_one_commit(void **state)
+FRAGILE_TEST(operations_share_one_commit)
 {
-    (void)state;
     static const char *const TASKS[] = {"a", "b", "c"};
-    struct bed bed;
     struct submit_op ops[3];
-    make_fragile(&bed);
-    submit_three(&bed, TASKS, ops);
+    submit_three(bed, TASKS, ops);
     assert_int_equal(fragile.commits, 1);
     release_three(ops);
-    bed_release(&bed);
 }
 
 /* One more comes while a transaction waits. */
@@ -60,71 +56,55 @@ static size_t apply_with_late_ones(struct bed *bed, struct submit_op *ops)
     return batch.n;
 }
 
-static void what_comes_while_a_transaction_waits_goes_with_it(void **state)
+FRAGILE_TEST(what_comes_while_a_transaction_waits_goes_with_it)
 {
-    (void)state;
-    struct bed bed;
     struct submit_op ops[3];
-    make_fragile(&bed);
-    assert_int_equal(apply_with_late_ones(&bed, ops), 2);
+    assert_int_equal(apply_with_late_ones(bed, ops), 2);
     assert_int_equal(fragile.commits, 1);
     assert_true(ops[1].answers[0].seq > 0);
     release_three(ops);
-    bed_release(&bed);
 }
 
-static void a_transaction_that_is_tried_again_takes_along_what_came_meanwhile(void **state)
+FRAGILE_TEST(a_transaction_that_is_tried_again_takes_along_what_came_meanwhile)
 {
-    (void)state;
-    struct bed bed;
     struct submit_op ops[3];
-    make_fragile(&bed);
     fragile.fail_commit = REDRIVE_E_CANCELLED;
-    assert_int_equal(apply_with_late_ones(&bed, ops), 3);
+    assert_int_equal(apply_with_late_ones(bed, ops), 3);
     assert_int_equal(fragile.commits, 2);
     release_three(ops);
-    bed_release(&bed);
 }
 
-static void others_are_told_what_they_can_make_use_of(void **state)
+FRAGILE_TEST(others_are_told_what_they_can_make_use_of)
 {
-    (void)state;
-    struct bed bed;
-    make_fragile(&bed);
-    bed_submit(&bed, "t", "{}");
-    assert_int_equal(bed_succeed(&bed, bed_claim_one(&bed)), 0);
+    bed_submit(bed, "t", "{}");
+    assert_int_equal(bed_succeed(bed, bed_claim_one(bed)), 0);
     assert_true(fragile.told & STORE_NOTIFY_TIME); /* of a breaker that is new */
-    bed_submit(&bed, "t", "{}");
+    bed_submit(bed, "t", "{}");
     assert_int_equal(fragile.told, STORE_NOTIFY_READY | STORE_NOTIFY_END);
-    const struct job *job = bed_claim_one(&bed);
+    const struct job *job = bed_claim_one(bed);
     assert_int_equal(fragile.told, 0);
-    assert_int_equal(bed_succeed(&bed, job), 0);
+    assert_int_equal(bed_succeed(bed, job), 0);
     assert_int_equal(fragile.told, STORE_NOTIFY_END);
-    bed_submit(&bed, "t", "{}");
-    assert_int_equal(bed_fail(&bed, bed_claim_one(&bed), "TRANSIENT_FAIL"), 0);
+    bed_submit(bed, "t", "{}");
+    assert_int_equal(bed_fail(bed, bed_claim_one(bed), "TRANSIENT_FAIL"), 0);
     assert_int_equal(fragile.told & (STORE_NOTIFY_TIME | STORE_NOTIFY_READY), STORE_NOTIFY_TIME);
     const struct job_spec later = {.task = STR("t"), .process_after_ms = clock_wall_ms() + 60000};
-    bed_submit_spec(&bed, &later);
+    bed_submit_spec(bed, &later);
     assert_int_equal(fragile.told, STORE_NOTIFY_TIME | STORE_NOTIFY_END);
-    bed_release(&bed);
 }
 
-static void bad_operation_fails_alone(void **state)
+FRAGILE_TEST(bad_operation_fails_alone)
 {
-    (void)state;
     static const char *const TASKS[] = {"good", "bad", "good"};
-    struct bed bed;
     struct submit_op ops[3];
-    make_fragile(&bed);
-    submit_three(&bed, TASKS, ops);
+    submit_three(bed, TASKS, ops);
     assert_int_equal(ops[0].op.code, 0);
     assert_int_equal(ops[1].op.code, REDRIVE_E_CORRUPT);
     assert_string_equal(ops[1].op.err.message, "the store chokes on it");
     assert_int_equal(ops[2].op.code, 0);
-    assert_int_equal(bed_count(&bed, REDRIVE_STATE_QUEUED), 2);
-    assert_int_equal(bed_counter(&bed, "jobs_received", ""), 2);
+    assert_int_equal(bed_count(bed, REDRIVE_STATE_QUEUED), 2);
+    assert_int_equal(bed_counter(bed, "jobs_received", ""), 2);
     release_three(ops);
-    bed_release(&bed);
 }
 
 /* Three submits, one of which needs a lock, and a settlement, in one batch. */
@@ -156,14 +136,11 @@ static void apply_beside_a_lock(struct bed *bed, bool sets_aside, struct submit_
     assert_int_equal(fragile.waits, 2);   /* together, and alone */
 }
 
-static void operation_that_waits_for_a_lock_is_set_aside_and_the_others_are_answered(void **state)
+FRAGILE_TEST(operation_that_waits_for_a_lock_is_set_aside_and_the_others_are_answered)
 {
-    (void)state;
-    struct bed bed;
     struct submit_op ops[3];
-    make_fragile(&bed);
-    engine_wait_briefly(bed.engine);
-    apply_beside_a_lock(&bed, true, ops);
+    engine_wait_briefly(bed->engine);
+    apply_beside_a_lock(bed, true, ops);
     struct op *one = &ops[1].op;
     assert_true(one->is_blocked);
     assert_string_equal(one->err.message, "a lock was not given");
@@ -172,73 +149,55 @@ static void operation_that_waits_for_a_lock_is_set_aside_and_the_others_are_answ
 
     /* The lock is given at last. */
     fragile.is_locked = one->is_blocked = false;
-    engine_apply_batch(bed.engine, &(struct op_batch){.ops = &one, .n = 1, .sets_aside = true});
+    engine_apply_batch(bed->engine, &(struct op_batch){.ops = &one, .n = 1, .sets_aside = true});
     assert_false(one->is_blocked);
     assert_int_equal(one->code, 0);
-    assert_int_equal(bed_counter(&bed, "jobs_received", ""), 4);
+    assert_int_equal(bed_counter(bed, "jobs_received", ""), 4);
     release_three(ops);
-    bed_release(&bed);
 }
 
-static void operation_that_waits_for_a_lock_fails_alone_where_none_is_set_aside(void **state)
+FRAGILE_TEST(operation_that_waits_for_a_lock_fails_alone_where_none_is_set_aside)
 {
-    (void)state;
-    struct bed bed;
     struct submit_op ops[3];
-    make_fragile(&bed);
-    engine_wait_briefly(bed.engine);
-    apply_beside_a_lock(&bed, false, ops);
+    engine_wait_briefly(bed->engine);
+    apply_beside_a_lock(bed, false, ops);
     assert_int_equal(ops[1].op.code, REDRIVE_E_IO);
     assert_false(ops[1].op.is_blocked);
     release_three(ops);
-    bed_release(&bed);
 }
 
 /* A command of its own waits as long as the store does, again and again. */
-static void lock_that_others_hold_is_waited_for_by_who_is_alone(void **state)
+FRAGILE_TEST(lock_that_others_hold_is_waited_for_by_who_is_alone)
 {
-    (void)state;
-    struct bed bed;
     struct submit_op op;
     const struct job_spec spec = {.task = STR("locked")};
-    make_fragile(&bed);
     fragile.is_locked = true;
-    assert_int_equal(submit_op_init(&op, bed.engine, &spec, 1, NULL), 0);
-    assert_int_equal(engine_apply_one(bed.engine, &op.op, NULL), REDRIVE_E_IO);
+    assert_int_equal(submit_op_init(&op, bed->engine, &spec, 1, NULL), 0);
+    assert_int_equal(engine_apply_one(bed->engine, &op.op, NULL), REDRIVE_E_IO);
     assert_true(fragile.waits > 2);
     assert_int_equal(fragile.lock_wait_ms, 0);
     submit_op_release(&op);
-    bed_release(&bed);
 }
 
 /* Two connections that waited for each other, say: the server has let one of them go. */
-static void transaction_that_others_were_in_the_way_of_is_tried_again_though_it_is_alone(
-    void **state)
+FRAGILE_TEST(transaction_that_others_were_in_the_way_of_is_tried_again_though_it_is_alone)
 {
-    (void)state;
-    struct bed bed;
-    make_fragile(&bed);
     fragile.fail_commit = REDRIVE_E_CANCELLED;
     fragile.commit_came_first = false;
-    bed_submit(&bed, "a", "{}");
+    bed_submit(bed, "a", "{}");
     assert_int_equal(fragile.commits, 2);
-    assert_int_equal(bed_count(&bed, REDRIVE_STATE_QUEUED), 1);
-    assert_int_equal(bed_counter(&bed, "jobs_received", ""), 1);
-    bed_release(&bed);
+    assert_int_equal(bed_count(bed, REDRIVE_STATE_QUEUED), 1);
+    assert_int_equal(bed_counter(bed, "jobs_received", ""), 1);
 }
 
-static void transaction_is_not_given_up_because_others_were_faster_many_times(void **state)
+FRAGILE_TEST(transaction_is_not_given_up_because_others_were_faster_many_times)
 {
-    (void)state;
-    struct bed bed;
-    make_fragile(&bed);
     fragile.fail_commit = REDRIVE_E_CANCELLED;
     fragile.fail_times = 20;
     fragile.commit_came_first = false;
-    bed_submit(&bed, "a", "{}");
+    bed_submit(bed, "a", "{}");
     assert_int_equal(fragile.commits, 21);
-    assert_int_equal(bed_count(&bed, REDRIVE_STATE_QUEUED), 1);
-    bed_release(&bed);
+    assert_int_equal(bed_count(bed, REDRIVE_STATE_QUEUED), 1);
 }
 
 static void put_into_force(struct bed *bed, const char *yaml)
@@ -252,81 +211,65 @@ static void put_into_force(struct bed *bed, const char *yaml)
 }
 
 /* The first transaction that takes over the new limit is lost, and everything is read again. */
-static void a_limit_is_renewed_although_others_were_faster(void **state)
+FRAGILE_TEST(a_limit_is_renewed_although_others_were_faster)
 {
-    (void)state;
-    struct bed bed;
     int64_t next_ms;
-    make_fragile(&bed);
-    put_into_force(&bed, "tasks: {call: {limits: {rate: 1/d}}}\n");
-    bed_submit(&bed, "call", "{}");
-    bed_submit(&bed, "call", "{}");
-    assert_int_equal(bed_claim(&bed, 2), 1);
-    put_into_force(&bed, "tasks: {call: {limits: {concurrency: 2}}}\n");
+    put_into_force(bed, "tasks: {call: {limits: {rate: 1/d}}}\n");
+    bed_submit(bed, "call", "{}");
+    bed_submit(bed, "call", "{}");
+    assert_int_equal(bed_claim(bed, 2), 1);
+    put_into_force(bed, "tasks: {call: {limits: {concurrency: 2}}}\n");
     fragile.fail_commit = REDRIVE_E_CANCELLED;
     fragile.commit_came_first = false;
-    assert_int_equal(engine_tick(bed.engine, &next_ms, NULL), 0);
+    assert_int_equal(engine_tick(bed->engine, &next_ms, NULL), 0);
     assert_int_equal(fragile.fail_commit, 0);
-    assert_int_equal(bed_count(&bed, REDRIVE_STATE_PARKED), 0);
-    bed_release(&bed);
+    assert_int_equal(bed_count(bed, REDRIVE_STATE_PARKED), 0);
 }
 
 /* Each would wait in vain for the store, and everybody with it. */
-static void operations_are_not_tried_one_by_one_on_a_store_that_is_gone(void **state)
+FRAGILE_TEST(operations_are_not_tried_one_by_one_on_a_store_that_is_gone)
 {
-    (void)state;
     static const char *const TASKS[] = {"bad", "good", "good"};
-    struct bed bed;
     struct submit_op ops[3];
-    make_fragile(&bed);
     fragile.begins = 0;
     fragile.begins_left = 1;
-    submit_three(&bed, TASKS, ops);
+    submit_three(bed, TASKS, ops);
     assert_int_equal(fragile.begins, 2);
     for (int i = 0; i < 3; i++) {
         assert_int_equal(ops[i].op.code, REDRIVE_E_IO);
         assert_string_equal(ops[i].op.err.message, "the store is gone");
     }
     release_three(ops);
-    bed_release(&bed);
 }
 
-static void failed_commit_that_did_nothing_is_tried_again(void **state)
+FRAGILE_TEST(failed_commit_that_did_nothing_is_tried_again)
 {
-    (void)state;
     static const char *const TASKS[] = {"a", "b", "c"};
-    struct bed bed;
     struct submit_op ops[3];
-    make_fragile(&bed);
     fragile.fail_commit = REDRIVE_E_NOMEM;
     fragile.commit_came_first = false;
-    submit_three(&bed, TASKS, ops);
+    submit_three(bed, TASKS, ops);
     for (int i = 0; i < 3; i++)
         assert_int_equal(ops[i].op.code, 0);
-    assert_int_equal(bed_count(&bed, REDRIVE_STATE_QUEUED), 3);
+    assert_int_equal(bed_count(bed, REDRIVE_STATE_QUEUED), 3);
     release_three(ops);
-    bed_release(&bed);
 }
 
-static void unclear_commit_is_told_to_all_and_not_repeated(void **state)
+FRAGILE_TEST(unclear_commit_is_told_to_all_and_not_repeated)
 {
-    (void)state;
     static const char *const TASKS[] = {"a", "b", "c"};
-    struct bed bed;
     struct submit_op ops[3];
-    make_fragile(&bed);
     fragile.fail_commit = REDRIVE_E_IO;
     fragile.commit_came_first = true;
-    submit_three(&bed, TASKS, ops);
+    submit_three(bed, TASKS, ops);
     for (int i = 0; i < 3; i++) {
         assert_int_equal(ops[i].op.code, REDRIVE_E_IO);
         assert_non_null(strstr(ops[i].op.err.hint, "may or may not"));
     }
     assert_int_equal(fragile.commits, 1);
-    assert_int_equal(bed_count(&bed, REDRIVE_STATE_QUEUED), 3);
-    assert_int_equal(bed_claim(&bed, 10), 3);
+    assert_int_equal(bed_count(bed, REDRIVE_STATE_QUEUED), 3);
+    assert_int_equal(bed_claim(bed, 10), 3);
     release_three(ops);
-    bed_release(&bed);
 }
 
 /* A new breaker is to be written with it. */
@@ -339,172 +282,121 @@ static int settle_one(struct bed *bed, const struct job_status *job, struct redr
     return engine_apply_one(bed->engine, &op.op, err);
 }
 
-static void a_store_that_fails_to_write_breakers_is_not_taken_for_a_race(void **state)
+FRAGILE_TEST(a_store_that_fails_to_write_breakers_is_not_taken_for_a_race)
 {
-    (void)state;
-    struct bed bed;
     struct redrive_err err = {0};
-    make_fragile(&bed);
-    bed_submit(&bed, "call", NULL);
-    const struct job_status job = bed_claim_one(&bed)->status;
+    bed_submit(bed, "call", NULL);
+    const struct job_status job = bed_claim_one(bed)->status;
     fragile.put_code = REDRIVE_E_STATE;
-    assert_int_equal(settle_one(&bed, &job, &err), REDRIVE_E_STATE);
+    assert_int_equal(settle_one(bed, &job, &err), REDRIVE_E_STATE);
     assert_string_equal(err.message, "the session is another one");
     assert_int_equal(fragile.shared_puts, 1);
     fragile.put_code = 0;
-    assert_int_equal(settle_one(&bed, &job, NULL), 0);
-    bed_release(&bed);
+    assert_int_equal(settle_one(bed, &job, NULL), 0);
 }
 
-static void a_transaction_that_is_given_up_says_what_was_in_its_way(void **state)
+FRAGILE_TEST(a_transaction_that_is_given_up_says_what_was_in_its_way)
 {
-    (void)state;
-    struct bed bed;
     struct redrive_err err = {0};
-    make_fragile(&bed);
-    bed_submit(&bed, "call", NULL);
-    const struct job_status job = bed_claim_one(&bed)->status;
+    bed_submit(bed, "call", NULL);
+    const struct job_status job = bed_claim_one(bed)->status;
     fragile.put_refused = true;
-    assert_int_equal(settle_one(&bed, &job, &err), REDRIVE_E_IO);
+    assert_int_equal(settle_one(bed, &job, &err), REDRIVE_E_IO);
     assert_string_equal(err.message, "another process has changed the same breaker or limit");
     assert_non_null(strstr(err.detail, "tried "));
     assert_true(fragile.shared_puts > 1);
     fragile.put_refused = false;
-    assert_int_equal(settle_one(&bed, &job, NULL), 0);
-    bed_release(&bed);
+    assert_int_equal(settle_one(bed, &job, NULL), 0);
 }
 
-static void breaker_forgets_what_was_rolled_back(void **state)
+FRAGILE_TEST(breaker_forgets_what_was_rolled_back)
 {
-    (void)state;
-    struct bed bed;
-    make_fragile(&bed);
     for (int i = 0; i < 5; i++)
-        bed_submit(&bed, "call", NULL);
-    assert_int_equal(bed_claim(&bed, 5), 5);
+        bed_submit(bed, "call", NULL);
+    assert_int_equal(bed_claim(bed, 5), 5);
     for (int i = 0; i < 4; i++)
-        assert_int_equal(bed_fail(&bed, &bed.claim.jobs[i], "network"), 0);
-    struct settlement s = {.seq = bed.claim.jobs[4].status.seq,
-                           .token = bed.claim.jobs[4].status.token,
+        assert_int_equal(bed_fail(bed, &bed->claim.jobs[i], "network"), 0);
+    struct settlement s = {.seq = bed->claim.jobs[4].status.seq,
+                           .token = bed->claim.jobs[4].status.token,
                            .outcome = {.failure = {.status = "network"}}};
     struct settle_op op;
     settle_op_init(&op, &s, 1);
     fragile.fail_commit = REDRIVE_E_IO;
     fragile.commit_came_first = false;
-    assert_int_equal(engine_apply_one(bed.engine, &op.op, NULL), REDRIVE_E_IO);
-    assert_int_equal(bed_breaker(&bed, "call"), REDRIVE_BREAKER_CLOSED);
-    assert_int_equal(engine_apply_one(bed.engine, &op.op, NULL), 0);
+    assert_int_equal(engine_apply_one(bed->engine, &op.op, NULL), REDRIVE_E_IO);
+    assert_int_equal(bed_breaker(bed, "call"), REDRIVE_BREAKER_CLOSED);
+    assert_int_equal(engine_apply_one(bed->engine, &op.op, NULL), 0);
     assert_int_equal(s.ret.code, 0);
-    assert_int_equal(bed_breaker(&bed, "call"), REDRIVE_BREAKER_OPEN);
-    bed_release(&bed);
+    assert_int_equal(bed_breaker(bed, "call"), REDRIVE_BREAKER_OPEN);
 }
 
 /* One settlement that comes too late may cost its whole transaction a second try. */
-static void settlements_that_are_tried_again_are_not_looked_up_one_by_one(void **state)
+FRAGILE_TEST(settlements_that_are_tried_again_are_not_looked_up_one_by_one)
 {
-    (void)state;
-    struct bed bed;
     struct settlement s[5] = {{.seq = 0}};
     struct settle_op op;
-    make_fragile(&bed);
     for (int i = 0; i < 5; i++)
-        bed_submit(&bed, "call", NULL);
-    assert_int_equal(bed_claim(&bed, 5), 5);
+        bed_submit(bed, "call", NULL);
+    assert_int_equal(bed_claim(bed, 5), 5);
     for (int i = 0; i < 5; i++)
-        s[i] = (struct settlement){.seq = bed.claim.jobs[i].status.seq,
-                                   .token = bed.claim.jobs[i].status.token};
+        s[i] = (struct settlement){.seq = bed->claim.jobs[i].status.seq,
+                                   .token = bed->claim.jobs[i].status.token};
     settle_op_init(&op, s, 5);
     fragile.fail_commit = REDRIVE_E_CANCELLED;
     fragile.commit_came_first = false;
     fragile.commits = fragile.lists = 0;
-    assert_int_equal(engine_apply_one(bed.engine, &op.op, NULL), 0);
+    assert_int_equal(engine_apply_one(bed->engine, &op.op, NULL), 0);
     assert_int_equal(fragile.commits, 2);
     assert_int_equal(fragile.lists, 0);
-    assert_int_equal(bed_count(&bed, REDRIVE_STATE_COMPLETED), 5);
+    assert_int_equal(bed_count(bed, REDRIVE_STATE_COMPLETED), 5);
     const unsigned listed = fragile.lists;
     /* Then they are forgotten. Each is read by its number alone: a list would read its neighbour as
      * well, whose row may be damaged. */
     fragile.finds = 0;
-    assert_int_equal(engine_apply_one(bed.engine, &op.op, NULL), 0);
+    assert_int_equal(engine_apply_one(bed->engine, &op.op, NULL), 0);
     assert_int_equal(s[4].ret.code, REDRIVE_E_STATE);
     assert_true(fragile.finds >= 5);
     assert_int_equal(fragile.lists, listed);
-    bed_release(&bed);
 }
 
 /* What a run holds is given back by whoever cancels it, so that the store must know what was seen
  * of it. */
-static void a_cancel_says_whether_the_job_was_seen_to_run(void **state)
+FRAGILE_TEST(a_cancel_says_whether_the_job_was_seen_to_run)
 {
-    (void)state;
-    struct bed bed;
-    make_fragile(&bed);
-    bed_submit(&bed, "t", "{}");
-    const struct job *job = bed_claim_one(&bed);
+    bed_submit(bed, "t", "{}");
+    const struct job *job = bed_claim_one(bed);
     const uint64_t token = job->status.token;
-    assert_int_equal(bed_change(&bed, MOVE_CANCEL, job->status.seq), 0);
+    assert_int_equal(bed_change(bed, MOVE_CANCEL, job->status.seq), 0);
     assert_int_equal(fragile.seen_token, token);
-    assert_int_equal(bed_change(&bed, MOVE_CANCEL, bed_submit(&bed, "t", "{}")), 0);
+    assert_int_equal(bed_change(bed, MOVE_CANCEL, bed_submit(bed, "t", "{}")), 0);
     assert_int_equal(fragile.seen_token, 0);
-    bed_release(&bed);
 }
 
-static void failed_commit_that_did_nothing_is_not_called_unclear(void **state)
+FRAGILE_TEST(failed_commit_that_did_nothing_is_not_called_unclear)
 {
-    (void)state;
     static const char *const TASKS[] = {"a", "b", "c"};
-    struct bed bed;
     struct submit_op ops[3];
-    make_fragile(&bed);
     fragile.fail_commit = REDRIVE_E_IO;
     fragile.commit_came_first = false;
     fragile.commit_is_rolled_back = true;
-    submit_three(&bed, TASKS, ops);
+    submit_three(bed, TASKS, ops);
     fragile.commit_is_rolled_back = false;
     for (int i = 0; i < 3; i++) {
         assert_int_equal(ops[i].op.code, REDRIVE_E_IO);
         assert_null(strstr(ops[i].op.err.hint, "may or may not"));
     }
     release_three(ops);
-    bed_release(&bed);
 }
 
-static void transaction_that_moves_nothing_is_not_committed(void **state)
+FRAGILE_TEST(transaction_that_moves_nothing_is_not_committed)
 {
-    (void)state;
-    struct bed bed;
-    make_fragile(&bed);
-    assert_int_equal(bed_claim(&bed, 10), 0);
+    assert_int_equal(bed_claim(bed, 10), 0);
     assert_int_equal(fragile.commits, 0);
-    bed_release(&bed);
 }
 
-CHECK_FILE(transaction)
+TEST_MAIN(argc, argv)
 {
-    const struct CMUnitTest tests[] = {
-        T(operations_share_one_commit),
-        T(what_comes_while_a_transaction_waits_goes_with_it),
-        T(a_transaction_that_is_tried_again_takes_along_what_came_meanwhile),
-        T(others_are_told_what_they_can_make_use_of),
-        T(bad_operation_fails_alone),
-        T(operation_that_waits_for_a_lock_is_set_aside_and_the_others_are_answered),
-        T(operation_that_waits_for_a_lock_fails_alone_where_none_is_set_aside),
-        T(lock_that_others_hold_is_waited_for_by_who_is_alone),
-        T(transaction_that_others_were_in_the_way_of_is_tried_again_though_it_is_alone),
-        T(transaction_is_not_given_up_because_others_were_faster_many_times),
-        T(a_limit_is_renewed_although_others_were_faster),
-        T(operations_are_not_tried_one_by_one_on_a_store_that_is_gone),
-        T(failed_commit_that_did_nothing_is_tried_again),
-        T(unclear_commit_is_told_to_all_and_not_repeated),
-        T(a_store_that_fails_to_write_breakers_is_not_taken_for_a_race),
-        T(a_transaction_that_is_given_up_says_what_was_in_its_way),
-        T(breaker_forgets_what_was_rolled_back),
-        T(settlements_that_are_tried_again_are_not_looked_up_one_by_one),
-        T(a_cancel_says_whether_the_job_was_seen_to_run),
-        T(failed_commit_that_did_nothing_is_not_called_unclear),
-        T(transaction_that_moves_nothing_is_not_committed),
-    };
-    int failed = cmocka_run_group_tests(tests, NULL, NULL);
+    int failed = check_run(NULL, NULL);
     fragile_release();
     return failed;
 }

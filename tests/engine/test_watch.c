@@ -51,27 +51,20 @@ static void break_mail(struct bed *bed)
     assert_int_equal(bed_claim(bed, 10), 0);
 }
 
-static void a_store_without_work_has_no_breakers(void **state)
+BED_TEST(a_store_without_work_has_no_breakers, YAML)
 {
-    struct bed bed;
-    (void)state;
-    bed_init(&bed, YAML);
-    struct breaker_page page = breakers_of(&bed, (struct str){0});
+    struct breaker_page page = breakers_of(bed, (struct str){0});
     assert_int_equal(page.n, 0);
     assert_null(breakers_find(&page, STR("default"), STR("mail")));
     breaker_page_release(&page);
-    bed_release(&bed);
 }
 
-static void an_open_breaker_shows_why_since_when_and_what_waits(void **state)
+BED_TEST(an_open_breaker_shows_why_since_when_and_what_waits, YAML)
 {
-    struct bed bed;
-    (void)state;
-    bed_init(&bed, YAML);
-    break_mail(&bed);
-    int64_t opened_ms = bed.now_ms;
-    bed.now_ms += 5000;
-    struct breaker_page page = breakers_of(&bed, (struct str){0});
+    break_mail(bed);
+    int64_t opened_ms = bed->now_ms;
+    bed->now_ms += 5000;
+    struct breaker_page page = breakers_of(bed, (struct str){0});
     assert_int_equal(page.n, 1);
     const struct breaker_info *b = breakers_find(&page, STR("default"), STR("mail"));
     assert_non_null(b);
@@ -84,70 +77,57 @@ static void an_open_breaker_shows_why_since_when_and_what_waits(void **state)
     assert_int_equal(b->status.parked, 2);
     assert_int_equal(breakers_open(&page), 1);
     /* Its time has come, but nobody has asked it yet. */
-    bed.now_ms += 60000;
+    bed->now_ms += 60000;
     breaker_page_release(&page);
-    page = breakers_of(&bed, (struct str){0});
+    page = breakers_of(bed, (struct str){0});
     assert_int_equal(page.breakers[0].status.state, REDRIVE_BREAKER_OPEN);
     breaker_page_release(&page);
-    bed_release(&bed);
 }
 
-static void breakers_of_tenants_are_told_apart(void **state)
+BED_TEST(breakers_of_tenants_are_told_apart, YAML)
 {
     static const char *const TENANTS[] = {"acme", "zoo"};
-    struct bed bed;
-    (void)state;
-    bed_init(&bed, YAML);
     for (int i = 0; i < 2; i++) {
         struct breaker_op op;
         breaker_op_init(&op, str_of(TENANTS[i]), STR("mail"), i ? BREAKER_TRIP : BREAKER_DISABLE);
-        assert_int_equal(engine_apply_one(bed.engine, &op.op, NULL), 0);
+        assert_int_equal(engine_apply_one(bed->engine, &op.op, NULL), 0);
     }
-    struct breaker_page page = breakers_of(&bed, STR("zoo"));
+    struct breaker_page page = breakers_of(bed, STR("zoo"));
     assert_int_equal(page.n, 1);
     assert_int_equal(page.breakers[0].status.state, REDRIVE_BREAKER_FORCED_OPEN);
     breaker_page_release(&page);
-    page = breakers_of(&bed, (struct str){0});
+    page = breakers_of(bed, (struct str){0});
     assert_int_equal(page.n, 2);
     assert_int_equal(breakers_open(&page), 1);
     breaker_page_release(&page);
-    bed_release(&bed);
 }
 
-static void a_breaker_made_by_hand_has_the_thresholds_of_its_task(void **state)
+BED_TEST(a_breaker_made_by_hand_has_the_thresholds_of_its_task, YAML)
 {
-    struct bed bed;
-    (void)state;
-    bed_init(&bed, YAML);
     struct breaker_op op;
     for (int i = 0; i < 3; i++) {
         breaker_op_init(&op, (struct str){0}, STR("mail"), BREAKER_SIMULATE_FAILURE);
-        assert_int_equal(engine_apply_one(bed.engine, &op.op, NULL), 0);
+        assert_int_equal(engine_apply_one(bed->engine, &op.op, NULL), 0);
     }
     assert_int_equal(op.status.state, REDRIVE_BREAKER_OPEN);
-    bed_release(&bed);
 }
 
-static void a_damaged_row_is_named(void **state)
+BED_TEST(a_damaged_row_is_named, NULL)
 {
-    struct bed bed;
     struct breaker_page page = {0};
     struct redrive_err err = {0};
     struct move_result result;
     int64_t now_ms, version;
-    (void)state;
-    bed_init(&bed, NULL);
-    struct store *store = store_of(&bed);
+    struct store *store = store_of(bed);
     const struct shared_row row = {
         .kind = SHARED_BREAKER, .tenant = STR("default"), .key = STR("mail"), .value = STR("?")};
-    assert_int_equal(store_ops(store)->begin(store, bed.now_ms, &now_ms, &version, NULL), 0);
+    assert_int_equal(store_ops(store)->begin(store, bed->now_ms, &now_ms, &version, NULL), 0);
     assert_int_equal(store_ops(store)->shared_put(store, &row, 1, &result, NULL), 0);
     assert_int_equal(store_ops(store)->commit(store, NULL), 0);
-    assert_int_equal(breakers_read(store, (struct str){0}, bed.now_ms, &page, &err),
+    assert_int_equal(breakers_read(store, (struct str){0}, bed->now_ms, &page, &err),
                      REDRIVE_E_CORRUPT);
     assert_non_null(strstr(err.message, "mail"));
     assert_int_equal(page.n, 0);
-    bed_release(&bed);
 }
 
 /* ---- Statistics ------------------------------------------------------------------------------ */
@@ -161,23 +141,20 @@ static const struct stats_row *row_of(const struct stats *s, enum stats_label by
     return NULL;
 }
 
-static void statistics_equal_the_facts(void **state)
+BED_TEST(statistics_equal_the_facts, YAML)
 {
-    struct bed bed;
-    (void)state;
-    bed_init(&bed, YAML);
     for (int i = 0; i < 4; i++)
-        bed_submit(&bed, "sms", "{\"host\":\"a\"}");
-    bed_succeed(&bed, bed_claim_one(&bed));
-    bed_succeed(&bed, bed_claim_one(&bed));
-    bed_fail(&bed, bed_claim_one(&bed), "TRANSIENT_FAIL");
-    bed_fail(&bed, bed_claim_one(&bed), "PERMANENT_FAIL");
-    bed_submit(&bed, "quiet", "{}");
-    bed_fail(&bed, bed_claim_one(&bed), "network");
-    bed_submit(&bed, "late", "{}");
-    bed.now_ms += 7000;
+        bed_submit(bed, "sms", "{\"host\":\"a\"}");
+    bed_succeed(bed, bed_claim_one(bed));
+    bed_succeed(bed, bed_claim_one(bed));
+    bed_fail(bed, bed_claim_one(bed), "TRANSIENT_FAIL");
+    bed_fail(bed, bed_claim_one(bed), "PERMANENT_FAIL");
+    bed_submit(bed, "quiet", "{}");
+    bed_fail(bed, bed_claim_one(bed), "network");
+    bed_submit(bed, "late", "{}");
+    bed->now_ms += 7000;
 
-    struct stats s = stats_of(&bed, (struct str){0});
+    struct stats s = stats_of(bed, (struct str){0});
     assert_int_equal(s.counts[ENGINE_EVENT_SUBMITTED], 6);
     assert_int_equal(s.counts[ENGINE_EVENT_STARTED], 5);
     assert_int_equal(s.counts[ENGINE_EVENT_COMPLETED], 2);
@@ -199,28 +176,23 @@ static void statistics_equal_the_facts(void **state)
     assert_int_equal(s.tasks[2].by_state[REDRIVE_STATE_DEAD_LETTER], 1);
     assert_int_equal(s.breakers.n, 2);
     stats_release(&s);
-    bed_release(&bed);
 }
 
-static void statistics_of_one_tenant_leave_the_others_out(void **state)
+BED_TEST(statistics_of_one_tenant_leave_the_others_out, YAML)
 {
-    struct bed bed;
-    (void)state;
-    bed_init(&bed, YAML);
     const struct job_spec spec = {.tenant = STR("zoo"), .task = STR("mail")};
-    bed_submit_spec(&bed, &spec);
-    bed_submit(&bed, "mail", "{}");
-    bed_submit(&bed, "mail", "{}");
-    struct stats s = stats_of(&bed, STR("zoo"));
+    bed_submit_spec(bed, &spec);
+    bed_submit(bed, "mail", "{}");
+    bed_submit(bed, "mail", "{}");
+    struct stats s = stats_of(bed, STR("zoo"));
     assert_int_equal(s.counts[ENGINE_EVENT_SUBMITTED], 1);
     assert_int_equal(s.by_state[REDRIVE_STATE_QUEUED], 1);
     stats_release(&s);
-    s = stats_of(&bed, (struct str){0});
+    s = stats_of(bed, (struct str){0});
     assert_int_equal(s.counts[ENGINE_EVENT_SUBMITTED], 3);
     assert_int_equal(row_of(&s, STATS_TASK, "mail")->counts[ENGINE_EVENT_SUBMITTED], 3);
     assert_int_equal(s.n_tasks, 1);
     stats_release(&s);
-    bed_release(&bed);
 }
 
 static void check_retry_document(struct bed *bed, const char *expected)
@@ -236,27 +208,23 @@ static void check_retry_document(struct bed *bed, const char *expected)
     stats_release(&s);
 }
 
-static void retry_statistics_are_in_percent_and_0_when_nothing_ran(void **state)
+BED_TEST(retry_statistics_are_in_percent_and_0_when_nothing_ran, YAML)
 {
-    struct bed bed;
-    (void)state;
-    bed_init(&bed, YAML);
     check_retry_document(
-        &bed, "{\"execution_stats\":{\"total_executed\":0,\"successful\":0,\"failed\":0,"
-              "\"retried\":0,\"success_rate\":0.0,\"failure_rate\":0.0,\"retry_rate\":0.0},"
-              "\"circuit_breaker_stats\":{\"total_circuit_breakers\":0,\"open_circuits\":0,"
-              "\"closed_circuits\":0},\"dead_letter_stats\":{\"total_dead_letters\":0,"
-              "\"by_task_type\":{}}}");
-    break_mail(&bed);
-    bed_submit(&bed, "sms", "{\"host\":\"a\"}");
-    bed_fail(&bed, bed_claim_one(&bed), "PERMANENT_FAIL");
+        bed, "{\"execution_stats\":{\"total_executed\":0,\"successful\":0,\"failed\":0,"
+             "\"retried\":0,\"success_rate\":0.0,\"failure_rate\":0.0,\"retry_rate\":0.0},"
+             "\"circuit_breaker_stats\":{\"total_circuit_breakers\":0,\"open_circuits\":0,"
+             "\"closed_circuits\":0},\"dead_letter_stats\":{\"total_dead_letters\":0,"
+             "\"by_task_type\":{}}}");
+    break_mail(bed);
+    bed_submit(bed, "sms", "{\"host\":\"a\"}");
+    bed_fail(bed, bed_claim_one(bed), "PERMANENT_FAIL");
     check_retry_document(
-        &bed, "{\"execution_stats\":{\"total_executed\":4,\"successful\":0,\"failed\":1,"
-              "\"retried\":3,\"success_rate\":0.0,\"failure_rate\":25.0,\"retry_rate\":75.0},"
-              "\"circuit_breaker_stats\":{\"total_circuit_breakers\":2,\"open_circuits\":1,"
-              "\"closed_circuits\":1},\"dead_letter_stats\":{\"total_dead_letters\":1,"
-              "\"by_task_type\":{\"sms\":1}}}");
-    bed_release(&bed);
+        bed, "{\"execution_stats\":{\"total_executed\":4,\"successful\":0,\"failed\":1,"
+             "\"retried\":3,\"success_rate\":0.0,\"failure_rate\":25.0,\"retry_rate\":75.0},"
+             "\"circuit_breaker_stats\":{\"total_circuit_breakers\":2,\"open_circuits\":1,"
+             "\"closed_circuits\":1},\"dead_letter_stats\":{\"total_dead_letters\":1,"
+             "\"by_task_type\":{\"sms\":1}}}");
 }
 
 /* ---- Workers --------------------------------------------------------------------------------- */
@@ -289,23 +257,20 @@ static void tell_of_remote(struct engine *engine, const struct remote_worker *wo
         fail_msg("%s", err.message);
 }
 
-static void a_server_tells_of_those_who_work_through_it(void **state)
+BED_TEST(a_server_tells_of_those_who_work_through_it, YAML)
 {
-    struct bed bed;
     struct remote_worker remote[] = {
         {.name = STR("b"), .tenant = STR("t"), .started_ms = 5, .running = 2, .slots = 3},
         {.name = STR("a"), .tenant = STR("t"), .runs = 7, .failed = 1},
         {.name = STR("a"), .tenant = STR("s")},
         {.name = STR("none"), .tenant = STR("s"), .gone = true},
     };
-    (void)state;
-    bed_init(&bed, YAML);
-    tell(bed.engine, "own", 1, false);
-    tell_of_remote(bed.engine, remote, 4);
+    tell(bed->engine, "own", 1, false);
+    tell_of_remote(bed->engine, remote, 4);
     remote[0].running = 1;
     remote[1].gone = true;
-    tell_of_remote(bed.engine, remote, 2);
-    struct worker_page page = workers_of(&bed);
+    tell_of_remote(bed->engine, remote, 2);
+    struct worker_page page = workers_of(bed);
     assert_int_equal(page.n, 3);
     check_str(page.workers[0].name, "own");
     check_str(page.workers[1].tenant, "s");
@@ -316,48 +281,40 @@ static void a_server_tells_of_those_who_work_through_it(void **state)
     assert_int_equal(page.workers[2].pid, 0);
     worker_page_release(&page);
     /* Silence ends it like any other. */
-    bed.now_ms += WORKER_GONE_MS;
-    page = workers_of(&bed);
+    bed->now_ms += WORKER_GONE_MS;
+    page = workers_of(bed);
     assert_int_equal(page.n, 0);
     worker_page_release(&page);
-    bed_release(&bed);
 }
 
-static void worker_of_a_clock_that_was_ahead_is_gone(void **state)
+BED_TEST(worker_of_a_clock_that_was_ahead_is_gone, YAML)
 {
-    struct bed bed;
-    (void)state;
-    bed_init(&bed, YAML);
-    tell(bed.engine, "w1", 1, false);
-    bed.now_ms -= WORKER_GONE_MS - 1;
-    struct worker_page page = workers_of(&bed);
+    tell(bed->engine, "w1", 1, false);
+    bed->now_ms -= WORKER_GONE_MS - 1;
+    struct worker_page page = workers_of(bed);
     assert_int_equal(page.n, 1);
     worker_page_release(&page);
-    bed.now_ms -= 1;
-    page = workers_of(&bed);
+    bed->now_ms -= 1;
+    page = workers_of(bed);
     assert_int_equal(page.n, 0);
     worker_page_release(&page);
-    bed_release(&bed);
 }
 
-static void a_worker_is_seen_by_every_process(void **state)
+BED_TEST(a_worker_is_seen_by_every_process, YAML)
 {
-    struct bed bed;
-    (void)state;
-    bed_init(&bed, YAML);
     for (int i = 0; i < 4; i++) {
-        bed_submit(&bed, "sms", "{\"host\":\"a\"}");
-        const struct job *job = bed_claim_one(&bed);
-        bed.now_ms += 100;
+        bed_submit(bed, "sms", "{\"host\":\"a\"}");
+        const struct job *job = bed_claim_one(bed);
+        bed->now_ms += 100;
         if (i < 3)
-            bed_succeed(&bed, job);
+            bed_succeed(bed, job);
         else
-            bed_fail(&bed, job, "network");
+            bed_fail(bed, job, "network");
     }
-    tell(bed.engine, "w1", 3, false);
-    struct engine *other = bed_second_engine(&bed);
+    tell(bed->engine, "w1", 3, false);
+    struct engine *other = bed_second_engine(bed);
     struct worker_page page = {0};
-    assert_int_equal(workers_read(engine_store(other), (struct str){0}, bed.now_ms, &page, NULL),
+    assert_int_equal(workers_read(engine_store(other), (struct str){0}, bed->now_ms, &page, NULL),
                      0);
     assert_int_equal(page.n, 1);
     const struct worker_info *w = &page.workers[0];
@@ -365,7 +322,7 @@ static void a_worker_is_seen_by_every_process(void **state)
     assert_true(w->host.len > 0);
     assert_int_equal(w->pid, getpid());
     assert_int_equal(w->started_ms, BED_START_MS);
-    assert_int_equal(w->seen_ms, bed.now_ms);
+    assert_int_equal(w->seen_ms, bed->now_ms);
     assert_int_equal(w->running, 3);
     assert_int_equal(w->slots, 8);
     assert_int_equal(w->runs, 4);
@@ -374,58 +331,49 @@ static void a_worker_is_seen_by_every_process(void **state)
     assert_true(w->tasks_per_second > 3);
     worker_page_release(&page);
     engine_close(other);
-    bed_release(&bed);
 }
 
-static void a_worker_that_stops_is_gone_at_once_and_a_lost_one_after_a_minute(void **state)
+BED_TEST(a_worker_that_stops_is_gone_at_once_and_a_lost_one_after_a_minute, YAML)
 {
-    struct bed bed;
     struct shared_page rows = {0};
-    (void)state;
-    bed_init(&bed, YAML);
-    tell(bed.engine, "w1", 0, false);
-    tell(bed.engine, "w1", 1, false);
-    tell(bed.engine, "w2", 0, false);
-    struct worker_page page = workers_of(&bed);
+    tell(bed->engine, "w1", 0, false);
+    tell(bed->engine, "w1", 1, false);
+    tell(bed->engine, "w2", 0, false);
+    struct worker_page page = workers_of(bed);
     assert_int_equal(page.n, 2);
     assert_int_equal(page.workers[0].running, 1);
-    tell(bed.engine, "w1", 0, true);
-    tell(bed.engine, "w1", 0, true);
+    tell(bed->engine, "w1", 0, true);
+    tell(bed->engine, "w1", 0, true);
     worker_page_release(&page);
-    page = workers_of(&bed);
+    page = workers_of(bed);
     assert_int_equal(page.n, 1);
     check_str(page.workers[0].name, "w2");
-    bed.now_ms += WORKER_GONE_MS;
+    bed->now_ms += WORKER_GONE_MS;
     worker_page_release(&page);
-    page = workers_of(&bed);
+    page = workers_of(bed);
     assert_int_equal(page.n, 0);
-    bed_tick(&bed);
-    struct store *store = store_of(&bed);
+    bed_tick(bed);
+    struct store *store = store_of(bed);
     assert_int_equal(
         store_ops(store)->shared_list(store, SHARED_WORKER, (struct str){0}, &rows, NULL), 0);
     assert_int_equal(rows.n, 0);
     shared_page_release(&rows);
     worker_page_release(&page);
-    bed_release(&bed);
 }
 
-static void telling_of_a_worker_makes_nobody_read_the_breakers_again(void **state)
+BED_TEST(telling_of_a_worker_makes_nobody_read_the_breakers_again, YAML)
 {
-    struct bed bed;
     int64_t now_ms, before, after;
-    (void)state;
-    bed_init(&bed, YAML);
-    struct store *store = store_of(&bed);
-    assert_int_equal(store_ops(store)->begin(store, bed.now_ms, &now_ms, &before, NULL), 0);
+    struct store *store = store_of(bed);
+    assert_int_equal(store_ops(store)->begin(store, bed->now_ms, &now_ms, &before, NULL), 0);
     store_ops(store)->rollback(store);
-    tell(bed.engine, "w1", 0, false);
-    assert_int_equal(store_ops(store)->begin(store, bed.now_ms, &now_ms, &after, NULL), 0);
+    tell(bed->engine, "w1", 0, false);
+    assert_int_equal(store_ops(store)->begin(store, bed->now_ms, &now_ms, &after, NULL), 0);
     store_ops(store)->rollback(store);
     assert_int_equal(after, before);
-    break_mail(&bed);
-    tell(bed.engine, "w1", 0, false);
-    assert_int_equal(bed_breaker(&bed, "mail"), REDRIVE_BREAKER_OPEN);
-    bed_release(&bed);
+    break_mail(bed);
+    tell(bed->engine, "w1", 0, false);
+    assert_int_equal(bed_breaker(bed, "mail"), REDRIVE_BREAKER_OPEN);
 }
 
 static void put_worker(struct bed *bed, const char *name, const char *value)
@@ -440,7 +388,7 @@ static void put_worker(struct bed *bed, const char *name, const char *value)
     assert_int_equal(store_ops(store)->commit(store, NULL), 0);
 }
 
-static void a_row_that_is_no_worker_is_passed_over_and_swept(void **state)
+BED_TEST(a_row_that_is_no_worker_is_passed_over_and_swept, YAML)
 {
     static const char *const rows[] = {
         "{\"seen_ms\":",
@@ -448,66 +396,55 @@ static void a_row_that_is_no_worker_is_passed_over_and_swept(void **state)
         "{\"run_times\":[[]]}",
         "{\"run_times\":[[1,2,3],[4]],\"run_times\":7}",
     };
-    struct bed bed;
-    (void)state;
-    bed_init(&bed, YAML);
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
-        put_worker(&bed, "odd", rows[i]);
-        struct worker_page page = workers_of(&bed);
+        put_worker(bed, "odd", rows[i]);
+        struct worker_page page = workers_of(bed);
         assert_int_equal(page.n, 0);
         worker_page_release(&page);
-        bed_pass(&bed, 120000);
+        bed_pass(bed, 120000);
     }
-    bed_release(&bed);
 }
 
-static void figures_that_no_worker_has_do_not_spoil_those_of_the_others(void **state)
+BED_TEST(figures_that_no_worker_has_do_not_spoil_those_of_the_others, YAML)
 {
     char value[256];
-    struct bed bed;
-    (void)state;
-    bed_init(&bed, YAML);
     (void)snprintf(value, sizeof value,
                    "{\"seen_ms\":%" PRId64 ",\"events\":1e308,\"failures\":-1e308,"
                    "\"latency_factor\":1e308,\"run_times\":[[3,1e308],[4,1e308],[5],[6,2,9]]}",
-                   bed.now_ms);
-    put_worker(&bed, "a", value);
-    put_worker(&bed, "b", value);
-    struct worker_page page = workers_of(&bed);
+                   bed->now_ms);
+    put_worker(bed, "a", value);
+    put_worker(bed, "b", value);
+    struct worker_page page = workers_of(bed);
     struct redrive_health health;
     assert_int_equal(page.n, 2);
-    workers_health(&page, NULL, 0, 0, bed.now_ms, &health);
+    workers_health(&page, NULL, 0, 0, bed->now_ms, &health);
     assert_true(health.error_rate >= 0 && health.error_rate <= 1);
     assert_true(page.run_time.total > 0 && page.run_time.total < 1e300);
     worker_page_release(&page);
-    bed_release(&bed);
 }
 
 /* ---- Health ---------------------------------------------------------------------------------- */
 
-static void health_of_the_store_weighs_workers_by_their_work(void **state)
+BED_TEST(health_of_the_store_weighs_workers_by_their_work, YAML)
 {
-    struct bed bed;
     struct redrive_health health;
     struct worker_page workers = {0};
-    (void)state;
-    bed_init(&bed, YAML);
-    struct engine *other = bed_second_engine(&bed);
+    struct engine *other = bed_second_engine(bed);
     /* One worker has 30 successes, the other 10 failures that count for no breaker. */
     for (int i = 0; i < 30; i++) {
-        bed_submit(&bed, "sms", "{\"host\":\"a\"}");
-        bed_succeed(&bed, bed_claim_one(&bed));
+        bed_submit(bed, "sms", "{\"host\":\"a\"}");
+        bed_succeed(bed, bed_claim_one(bed));
     }
-    struct engine *first = bed.engine;
-    bed.engine = other;
+    struct engine *first = bed->engine;
+    bed->engine = other;
     for (int i = 0; i < 10; i++) {
-        bed_submit(&bed, "sms", "{\"host\":\"a\"}");
-        bed_fail(&bed, bed_claim_one(&bed), "rate_limited");
+        bed_submit(bed, "sms", "{\"host\":\"a\"}");
+        bed_fail(bed, bed_claim_one(bed), "rate_limited");
     }
-    bed.engine = first;
+    bed->engine = first;
     tell(first, "w1", 0, false);
     tell(other, "w2", 0, false);
-    assert_int_equal(stats_health(store_of(&bed), NULL, bed.now_ms, &health, &workers, NULL), 0);
+    assert_int_equal(stats_health(store_of(bed), NULL, bed->now_ms, &health, &workers, NULL), 0);
     assert_int_equal(workers.n, 2);
     check_near(health.success_rate, 0.75);
     check_near(health.error_rate, 0.25);
@@ -516,46 +453,17 @@ static void health_of_the_store_weighs_workers_by_their_work(void **state)
     assert_int_equal(health.breakers, 1);
     worker_page_release(&workers);
     engine_close(other);
-    bed_release(&bed);
 }
 
-static void health_without_workers_is_that_of_the_breakers(void **state)
+BED_TEST(health_without_workers_is_that_of_the_breakers, YAML)
 {
-    struct bed bed;
-    (void)state;
-    bed_init(&bed, YAML);
-    struct stats s = stats_of(&bed, (struct str){0});
+    struct stats s = stats_of(bed, (struct str){0});
     assert_string_equal(s.health.status, "healthy");
     check_near(s.health.health_score, 1);
     stats_release(&s);
-    break_mail(&bed);
-    s = stats_of(&bed, (struct str){0});
+    break_mail(bed);
+    s = stats_of(bed, (struct str){0});
     check_near(s.health.health_score, 0);
     assert_string_equal(s.health.status, "unhealthy");
     stats_release(&s);
-    bed_release(&bed);
-}
-
-CHECK_FILE(watch)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_store_without_work_has_no_breakers),
-        cmocka_unit_test(an_open_breaker_shows_why_since_when_and_what_waits),
-        cmocka_unit_test(breakers_of_tenants_are_told_apart),
-        cmocka_unit_test(a_breaker_made_by_hand_has_the_thresholds_of_its_task),
-        cmocka_unit_test(a_damaged_row_is_named),
-        cmocka_unit_test(statistics_equal_the_facts),
-        cmocka_unit_test(statistics_of_one_tenant_leave_the_others_out),
-        cmocka_unit_test(retry_statistics_are_in_percent_and_0_when_nothing_ran),
-        cmocka_unit_test(worker_of_a_clock_that_was_ahead_is_gone),
-        cmocka_unit_test(a_worker_is_seen_by_every_process),
-        cmocka_unit_test(a_server_tells_of_those_who_work_through_it),
-        cmocka_unit_test(a_worker_that_stops_is_gone_at_once_and_a_lost_one_after_a_minute),
-        cmocka_unit_test(telling_of_a_worker_makes_nobody_read_the_breakers_again),
-        cmocka_unit_test(a_row_that_is_no_worker_is_passed_over_and_swept),
-        cmocka_unit_test(figures_that_no_worker_has_do_not_spoil_those_of_the_others),
-        cmocka_unit_test(health_of_the_store_weighs_workers_by_their_work),
-        cmocka_unit_test(health_without_workers_is_that_of_the_breakers),
-    };
-    return cmocka_run_group_tests_name("engine watch", tests, NULL, NULL);
 }

@@ -121,10 +121,9 @@ static uint32_t say(struct told *told, uint32_t notification)
     return told->notification;
 }
 
-static void without_a_look_all_notifications_are_passed_on(void **state)
+TEST(without_a_look_all_notifications_are_passed_on)
 {
     struct told told = {.watcher = NULL};
-    (void)state;
     start(&told, STORE_NOTIFIES);
     assert_int_equal(say(&told, STORE_NOTIFY_TIME), STORE_NOTIFY_TIME);
     assert_int_equal(say(&told, STORE_NOTIFY_READY), STORE_NOTIFY_READY);
@@ -133,10 +132,9 @@ static void without_a_look_all_notifications_are_passed_on(void **state)
     stop(&told);
 }
 
-static void only_the_leader_is_told_of_it(void **state)
+TEST(only_the_leader_is_told_of_it)
 {
     struct told told = {.watcher = NULL};
-    (void)state;
     start(&told, STORE_NOTIFIES | STORE_ELECTS);
     await_looks(&told, 1);
     assert_false(told.is_leader);
@@ -149,10 +147,9 @@ static void only_the_leader_is_told_of_it(void **state)
     stop(&told);
 }
 
-static void the_leader_is_told_once_a_second_at_the_least(void **state)
+TEST(the_leader_is_told_once_a_second_at_the_least)
 {
     struct told told = {.watcher = NULL};
-    (void)state;
     told.fake.is_leader = true;
     start(&told, STORE_NOTIFIES | STORE_ELECTS);
     await_looks(&told, 1);
@@ -162,10 +159,9 @@ static void the_leader_is_told_once_a_second_at_the_least(void **state)
     stop(&told);
 }
 
-static void one_that_fails_gives_time_back(void **state)
+TEST(one_that_fails_gives_time_back)
 {
     struct told told = {.watcher = NULL};
-    (void)state;
     told.fake.is_leader = true;
     start(&told, STORE_NOTIFIES | STORE_ELECTS);
     await_looks(&told, 1);
@@ -180,10 +176,9 @@ static void one_that_fails_gives_time_back(void **state)
 }
 
 /* With so many a pause is a tenth of a second at most. */
-static void many_claimers_look_before_they_claim(void **state)
+TEST(many_claimers_look_before_they_claim)
 {
     struct told told = {.watcher = NULL};
-    (void)state;
     told.fake.claimers = 50;
     start(&told, STORE_NOTIFIES | STORE_ELECTS);
     await_looks(&told, 1);
@@ -200,10 +195,9 @@ static void many_claimers_look_before_they_claim(void **state)
     stop(&told);
 }
 
-static void looking_for_jobs_all_the_time_leaves_time_for_the_rest(void **state)
+TEST(looking_for_jobs_all_the_time_leaves_time_for_the_rest)
 {
     struct told told = {.watcher = NULL};
-    (void)state;
     told.fake.claimers = 10;
     told.fake.is_leader = true;
     start(&told, STORE_NOTIFIES | STORE_ELECTS);
@@ -219,10 +213,9 @@ static void looking_for_jobs_all_the_time_leaves_time_for_the_rest(void **state)
     stop(&told);
 }
 
-static void one_that_cannot_look_looks_after_everything(void **state)
+TEST(one_that_cannot_look_looks_after_everything)
 {
     struct told told = {.watcher = NULL};
-    (void)state;
     told.fake.fails = true;
     start(&told, STORE_NOTIFIES | STORE_ELECTS);
     await_looks(&told, 1);
@@ -232,10 +225,9 @@ static void one_that_cannot_look_looks_after_everything(void **state)
     stop(&told);
 }
 
-static void two_claimers_follow_at_once(void **state)
+TEST(two_claimers_follow_at_once)
 {
     struct told told = {.watcher = NULL};
-    (void)state;
     told.fake.claimers = 2;
     start(&told, STORE_NOTIFIES | STORE_ELECTS);
     await_looks(&told, 1);
@@ -244,10 +236,9 @@ static void two_claimers_follow_at_once(void **state)
     stop(&told);
 }
 
-static void one_that_does_not_claim_follows_at_once(void **state)
+TEST(one_that_does_not_claim_follows_at_once)
 {
     struct told told = {.watcher = NULL};
-    (void)state;
     told.fake.claimers = 1000;
     start(&told, STORE_NOTIFIES | STORE_ELECTS);
     await_looks(&told, 1);
@@ -255,30 +246,12 @@ static void one_that_does_not_claim_follows_at_once(void **state)
     stop(&told);
 }
 
-static void ready_jobs_are_found_without_a_notification_too(void **state)
+TEST(ready_jobs_are_found_without_a_notification_too)
 {
     struct told told = {.watcher = NULL};
-    (void)state;
     told.fake.has_ready = true;
     start(&told, STORE_NOTIFIES | STORE_ELECTS);
     await_looks(&told, 1);
     assert_true(told.notification & STORE_NOTIFY_READY);
     stop(&told);
-}
-
-CHECK_FILE(watcher)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(without_a_look_all_notifications_are_passed_on),
-        cmocka_unit_test(only_the_leader_is_told_of_it),
-        cmocka_unit_test(the_leader_is_told_once_a_second_at_the_least),
-        cmocka_unit_test(one_that_fails_gives_time_back),
-        cmocka_unit_test(many_claimers_look_before_they_claim),
-        cmocka_unit_test(looking_for_jobs_all_the_time_leaves_time_for_the_rest),
-        cmocka_unit_test(one_that_cannot_look_looks_after_everything),
-        cmocka_unit_test(two_claimers_follow_at_once),
-        cmocka_unit_test(one_that_does_not_claim_follows_at_once),
-        cmocka_unit_test(ready_jobs_are_found_without_a_notification_too),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -92,6 +92,10 @@ static inline void fixture_release(struct fixture *f)
     redrive_handler_free(f->handler);
 }
 
+#define OPTIONS_TEST(test) TEST_OF(test, struct fixture, f, fixture_options(f), fixture_release(f))
+
+#define HANDLER_TEST(test) TEST_OF(test, struct fixture, f, fixture_init(f), fixture_release(f))
+
 static inline int64_t fixture_elapsed_ms(struct fixture *f)
 {
     return atomic_load(&f->clock.now_ms) - START;

@@ -107,16 +107,22 @@ static inline int bed_teardown(void **state)
     return 0;
 }
 
-/* A test on a bed whose queue is open. */
-#define ON_BED(name, function, store)                            \
-    {                                                            \
-        name, function, bed_setup, bed_teardown, (void *)(store) \
-    }
-#define IN_MEMORY(function) ON_BED(#function, function, "memory:")
-#define IN_A_FILE(function) ON_BED(#function, function, "sqlite:")
-#define IN_BOTH(function)                                \
-    ON_BED(#function "_in_memory", function, "memory:"), \
-        ON_BED(#function "_in_a_file", function, "sqlite:")
+/* Tests on a bed whose queue is open. */
+#define ON_BED(test, shown, store) \
+    CHECK_ADD(shown, #shown, check_run_##test, bed_setup, bed_teardown, (void *)(store))
+#define MEMORY_TEST(test)             \
+    CHECK_WITH(test, struct bed *bed) \
+    ON_BED(test, test, "memory:")     \
+    static void test(struct bed *bed __attribute__((unused)))
+#define FILE_TEST(test)               \
+    CHECK_WITH(test, struct bed *bed) \
+    ON_BED(test, test, "sqlite:")     \
+    static void test(struct bed *bed __attribute__((unused)))
+#define BOTH_TEST(test)                       \
+    CHECK_WITH(test, struct bed *bed)         \
+    ON_BED(test, test##_in_memory, "memory:") \
+    ON_BED(test, test##_in_a_file, "sqlite:") \
+    static void test(struct bed *bed __attribute__((unused)))
 
 /* ---- Jobs ------------------------------------------------------------------------------------ */
 

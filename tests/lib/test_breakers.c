@@ -3,62 +3,50 @@
 
 /* ---- Parking --------------------------------------------------------------------------------- */
 
-static void a_parked_job_uses_no_attempt(void **state)
+HANDLER_TEST(a_parked_job_uses_no_attempt)
 {
-    (void)state;
-    struct fixture f;
-    fixture_init(&f);
-    assert_int_equal(redrive_breaker_configure(f.handler, "t", &f.breaker, NULL), 0);
-    assert_int_equal(redrive_breaker_trip(f.handler, "t"), 0);
-    struct job_thread t = {.handler = f.handler, .job = {.task = "t"}, .fn = succeed};
+    assert_int_equal(redrive_breaker_configure(f->handler, "t", &f->breaker, NULL), 0);
+    assert_int_equal(redrive_breaker_trip(f->handler, "t"), 0);
+    struct job_thread t = {.handler = f->handler, .job = {.task = "t"}, .fn = succeed};
     job_thread_start(&t);
-    wait_for(f.handler, parked, 1);
-    assert_int_equal(breaker_of(f.handler, "t").parked, 1);
-    assert_int_equal(metrics_of(f.handler).attempts, 0);
-    atomic_fetch_add(&f.clock.now_ms, MINUTE);
-    assert_int_equal(redrive_breaker_reset(f.handler, "t"), 0);
+    wait_for(f->handler, parked, 1);
+    assert_int_equal(breaker_of(f->handler, "t").parked, 1);
+    assert_int_equal(metrics_of(f->handler).attempts, 0);
+    atomic_fetch_add(&f->clock.now_ms, MINUTE);
+    assert_int_equal(redrive_breaker_reset(f->handler, "t"), 0);
     assert_int_equal(job_thread_join(&t), 0);
     assert_int_equal(t.result.attempts, 1);
     assert_int_equal(t.result.parked_ms, MINUTE);
     assert_int_equal(t.result.elapsed_ms, MINUTE);
-    assert_int_equal(breaker_of(f.handler, "t").parked, 0);
-    assert_int_equal(metrics_of(f.handler).jobs_parked, 1);
-    fixture_release(&f);
+    assert_int_equal(breaker_of(f->handler, "t").parked, 0);
+    assert_int_equal(metrics_of(f->handler).jobs_parked, 1);
 }
 
-static void parked_time_does_not_count_for_the_total_timeout(void **state)
+OPTIONS_TEST(parked_time_does_not_count_for_the_total_timeout)
 {
-    (void)state;
-    struct fixture f;
-    fixture_options(&f);
-    f.breaker.failure_threshold = 2;
-    f.policy.total_timeout_ms = 10 * SECOND;
-    fixture_new_handler(&f);
+    f->breaker.failure_threshold = 2;
+    f->policy.total_timeout_ms = 10 * SECOND;
+    fixture_new_handler(f);
     struct script script = {.failures = 2, .code = -ECONNRESET};
     struct redrive_result result;
-    assert_int_equal(redrive_call(f.handler, "t", run_script, &script, &result), 0);
+    assert_int_equal(redrive_call(f->handler, "t", run_script, &script, &result), 0);
     assert_int_equal(result.elapsed_ms, 31 * SECOND);
     assert_int_equal(result.parked_ms, 28 * SECOND);
-    fixture_release(&f);
 }
 
-static void parked_time_counts_for_the_deadline(void **state)
+OPTIONS_TEST(parked_time_counts_for_the_deadline)
 {
-    (void)state;
-    struct fixture f;
-    fixture_options(&f);
-    f.breaker.failure_threshold = 2;
-    fixture_new_handler(&f);
+    f->breaker.failure_threshold = 2;
+    fixture_new_handler(f);
     struct redrive_job job = {.task = "t", .deadline_ms = 10 * SECOND};
     struct redrive_result result;
-    assert_int_equal(redrive_submit(f.handler, &job, refuse_connection, NULL, &result),
+    assert_int_equal(redrive_submit(f->handler, &job, refuse_connection, NULL, &result),
                      REDRIVE_E_DEADLINE);
     assert_int_equal(result.state, REDRIVE_STATE_DEAD_LETTER);
     assert_int_equal(result.class_, REDRIVE_CLASS_NETWORK);
     assert_int_equal(result.attempts, 2);
     assert_int_equal(result.elapsed_ms, 10 * SECOND);
-    assert_int_equal(breaker_of(f.handler, "t").parked, 0);
-    fixture_release(&f);
+    assert_int_equal(breaker_of(f->handler, "t").parked, 0);
 }
 
 /* Writes down in which order the jobs run. */
@@ -79,85 +67,76 @@ static int note_down(struct redrive_run *run, void *arg)
     return n < order->failures ? -ECONNREFUSED : 0;
 }
 
-static void the_probe_has_most_attempts_left_and_is_the_oldest_and_the_newest_in_turn(void **state)
+OPTIONS_TEST(the_probe_has_most_attempts_left_and_is_the_oldest_and_the_newest_in_turn)
 {
-    (void)state;
-    struct fixture f;
-    fixture_options(&f);
-    f.breaker.failure_threshold = 1;
-    f.policy.total_timeout_ms = 0;
-    fixture_new_handler(&f);
-    struct order order = {.fixture = &f, .failures = 4};
+    f->breaker.failure_threshold = 1;
+    f->policy.total_timeout_ms = 0;
+    fixture_new_handler(f);
+    struct order order = {.fixture = f, .failures = 4};
     struct job_thread t[3];
-    atomic_store(&f.clock.held, true);
+    atomic_store(&f->clock.held, true);
     for (int i = 0; i < 3; i++) {
         static const char *const IDS[] = {"a", "b", "c"};
-        t[i] = (struct job_thread){f.handler, {.id = IDS[i], .task = "t"}, note_down, &order};
+        t[i] = (struct job_thread){f->handler, {.id = IDS[i], .task = "t"}, note_down, &order};
         job_thread_start(&t[i]);
-        wait_for(f.handler, jobs_received, i + 1);
-        wait_for(f.handler, running, 0);
+        wait_for(f->handler, jobs_received, i + 1);
+        wait_for(f->handler, running, 0);
         if (i == 0)
-            wait_for(f.handler, waiting, 1); /* a has failed once and opened the breaker */
+            wait_for(f->handler, waiting, 1); /* a has failed once and opened the breaker */
         else
-            wait_for(f.handler, parked, i);
+            wait_for(f->handler, parked, i);
     }
-    atomic_store(&f.clock.held, false);
+    atomic_store(&f->clock.held, false);
     for (int i = 0; i < 3; i++)
         assert_int_equal(job_thread_join(&t[i]), 0);
     /* a opens it; the probes b and c have spent nothing; then a is the oldest of equals, and after
      * it c the newest of those left. The fifth run succeeds, and the rest may go. */
     assert_memory_equal(order.names, "abcac", 5);
-    fixture_release(&f);
 }
 
-static void a_newcomer_does_not_overtake_the_parked(void **state)
+HANDLER_TEST(a_newcomer_does_not_overtake_the_parked)
 {
-    (void)state;
-    struct fixture f;
-    fixture_init(&f);
-    redrive_breaker_configure(f.handler, "t", &f.breaker, NULL);
+    redrive_breaker_configure(f->handler, "t", &f->breaker, NULL);
     for (int i = 0; i < 5; i++)
-        redrive_breaker_simulate_failure(f.handler, "t");
-    struct order order = {.fixture = &f};
-    struct job_thread a = {f.handler, {.id = "a", .task = "t"}, note_down, &order};
-    struct job_thread b = {f.handler, {.id = "b", .task = "t"}, note_down, &order};
-    atomic_store(&f.clock.held, true);
+        redrive_breaker_simulate_failure(f->handler, "t");
+    struct order order = {.fixture = f};
+    struct job_thread a = {f->handler, {.id = "a", .task = "t"}, note_down, &order};
+    struct job_thread b = {f->handler, {.id = "b", .task = "t"}, note_down, &order};
+    atomic_store(&f->clock.held, true);
     job_thread_start(&a);
-    wait_for(f.handler, parked, 1);
-    atomic_fetch_add(&f.clock.now_ms, MINUTE); /* a probe is due, but a has not noticed yet */
+    wait_for(f->handler, parked, 1);
+    atomic_fetch_add(&f->clock.now_ms, MINUTE); /* a probe is due, but a has not noticed yet */
     job_thread_start(&b);
-    wait_for(f.handler, jobs_parked, 2);
-    atomic_store(&f.clock.held, false);
+    wait_for(f->handler, jobs_parked, 2);
+    atomic_store(&f->clock.held, false);
     assert_int_equal(job_thread_join(&a), 0);
     assert_int_equal(job_thread_join(&b), 0);
     assert_memory_equal(order.names, "ab", 2);
-    fixture_release(&f);
 }
 
-static void parked_jobs_are_let_go_at_a_growing_pace(void **state)
+OPTIONS_TEST(parked_jobs_are_let_go_at_a_growing_pace)
 {
-    (void)state;
     enum {
         JOBS = 40
     };
-    struct fixture f;
-    fixture_options(&f);
-    f.breaker.release_rate = 10;
-    f.breaker.release_growth = 10;
-    fixture_new_handler(&f);
-    redrive_breaker_configure(f.handler, "t", &f.breaker, NULL);
-    redrive_breaker_trip(f.handler, "t");
-    struct order order = {.fixture = &f};
+    f->breaker.release_rate = 10;
+    f->breaker.release_growth = 10;
+    fixture_new_handler(f);
+    redrive_breaker_configure(f->handler, "t", &f->breaker, NULL);
+    redrive_breaker_trip(f->handler, "t");
+    struct order order = {.fixture = f};
     static struct job_thread t[JOBS];
     char ids[JOBS][8];
     for (int i = 0; i < JOBS; i++) {
         snprintf(ids[i], sizeof ids[i], "%d", i);
-        t[i] = (struct job_thread){
-            f.handler, {.id = ids[i], .task = "t", .priority = i == 39 ? 9 : 0}, note_down, &order};
+        t[i] = (struct job_thread){f->handler,
+                                   {.id = ids[i], .task = "t", .priority = i == 39 ? 9 : 0},
+                                   note_down,
+                                   &order};
         job_thread_start(&t[i]);
-        wait_for(f.handler, parked, i + 1);
+        wait_for(f->handler, parked, i + 1);
     }
-    redrive_breaker_reset(f.handler, "t");
+    redrive_breaker_reset(f->handler, "t");
     for (int i = 0; i < JOBS; i++)
         assert_int_equal(job_thread_join(&t[i]), 0);
     int in_second[4] = {0};
@@ -168,36 +147,31 @@ static void parked_jobs_are_let_go_at_a_growing_pace(void **state)
     assert_int_equal(in_second[0] + in_second[1] + in_second[2], JOBS);
     assert_int_equal(order.at_ms[0], 0);
     assert_int_equal(order.names[0], '3'); /* 39 has priority */
-    fixture_release(&f);
 }
 
-static void a_failure_slows_the_release_down(void **state)
+OPTIONS_TEST(a_failure_slows_the_release_down)
 {
-    (void)state;
     enum {
         JOBS = 12
     };
-    struct fixture f;
-    fixture_options(&f);
-    f.breaker.failure_threshold = 0;
-    f.breaker.failure_rate = 0;
-    f.policy.backoff.initial_delay_ms = MINUTE;
-    fixture_new_handler(&f);
-    redrive_breaker_configure(f.handler, "t", &f.breaker, NULL);
-    redrive_breaker_trip(f.handler, "t");
-    struct order order = {.fixture = &f, .failures = 4};
+    f->breaker.failure_threshold = 0;
+    f->breaker.failure_rate = 0;
+    f->policy.backoff.initial_delay_ms = MINUTE;
+    fixture_new_handler(f);
+    redrive_breaker_configure(f->handler, "t", &f->breaker, NULL);
+    redrive_breaker_trip(f->handler, "t");
+    struct order order = {.fixture = f, .failures = 4};
     static struct job_thread t[JOBS];
     for (int i = 0; i < JOBS; i++) {
-        t[i] = (struct job_thread){f.handler, {.task = "t"}, note_down, &order};
+        t[i] = (struct job_thread){f->handler, {.task = "t"}, note_down, &order};
         job_thread_start(&t[i]);
-        wait_for(f.handler, parked, i + 1);
+        wait_for(f->handler, parked, i + 1);
     }
-    redrive_breaker_reset(f.handler, "t");
+    redrive_breaker_reset(f->handler, "t");
     for (int i = 0; i < JOBS; i++)
         assert_int_equal(job_thread_join(&t[i]), 0);
     /* Undisturbed, all twelve would have started within 1.2 s. */
     assert_true(order.at_ms[JOBS - 1] > 2 * SECOND);
-    fixture_release(&f);
 }
 
 /* ---- Probes ---------------------------------------------------------------------------------- */
@@ -213,38 +187,30 @@ static int hang_as_probe(struct redrive_run *run, void *arg)
     return 0;
 }
 
-static void a_probe_that_hangs_opens_the_breaker_again(void **state)
+OPTIONS_TEST(a_probe_that_hangs_opens_the_breaker_again)
 {
-    (void)state;
-    struct fixture f;
-    fixture_options(&f);
-    f.breaker.failure_threshold = 1;
-    fixture_new_handler(&f);
-    assert_int_equal(redrive_call(f.handler, "t", hang_as_probe, &f, NULL), 0);
-    struct redrive_breaker_status status = breaker_of(f.handler, "t");
+    f->breaker.failure_threshold = 1;
+    fixture_new_handler(f);
+    assert_int_equal(redrive_call(f->handler, "t", hang_as_probe, f, NULL), 0);
+    struct redrive_breaker_status status = breaker_of(f->handler, "t");
     assert_int_equal(status.state, REDRIVE_BREAKER_OPEN);
     assert_int_equal(status.opened_at_ms, START + 30 * SECOND + 30 * SECOND);
     assert_int_equal(status.next_probe_ms, START + 90 * SECOND);
-    fixture_release(&f);
 }
 
-static void several_successes_may_be_needed_to_close_it(void **state)
+OPTIONS_TEST(several_successes_may_be_needed_to_close_it)
 {
-    (void)state;
-    struct fixture f;
-    fixture_options(&f);
-    f.breaker.failure_threshold = 1;
-    f.breaker.success_threshold = 2;
-    f.breaker.half_open_max = 2;
-    fixture_new_handler(&f);
+    f->breaker.failure_threshold = 1;
+    f->breaker.success_threshold = 2;
+    f->breaker.half_open_max = 2;
+    fixture_new_handler(f);
     struct script script = {.failures = 1, .code = -ECONNREFUSED};
-    assert_int_equal(redrive_call(f.handler, "t", run_script, &script, NULL), 0);
-    assert_int_equal(breaker_of(f.handler, "t").state, REDRIVE_BREAKER_HALF_OPEN);
-    assert_int_equal(breaker_of(f.handler, "t").success_count, 1);
-    assert_int_equal(health_of(f.handler).breakers_open, 1);
-    assert_int_equal(redrive_call(f.handler, "t", succeed, NULL, NULL), 0);
-    assert_int_equal(breaker_of(f.handler, "t").state, REDRIVE_BREAKER_CLOSED);
-    fixture_release(&f);
+    assert_int_equal(redrive_call(f->handler, "t", run_script, &script, NULL), 0);
+    assert_int_equal(breaker_of(f->handler, "t").state, REDRIVE_BREAKER_HALF_OPEN);
+    assert_int_equal(breaker_of(f->handler, "t").success_count, 1);
+    assert_int_equal(health_of(f->handler).breakers_open, 1);
+    assert_int_equal(redrive_call(f->handler, "t", succeed, NULL, NULL), 0);
+    assert_int_equal(breaker_of(f->handler, "t").state, REDRIVE_BREAKER_CLOSED);
 }
 
 struct slow_calls {
@@ -260,42 +226,34 @@ static int take_time(struct redrive_run *run, void *arg)
     return 0;
 }
 
-static void slow_calls_open_it(void **state)
+OPTIONS_TEST(slow_calls_open_it)
 {
-    (void)state;
     static const int64_t TOOK_S[] = {5, 5, 5, 1};
-    struct fixture f;
-    fixture_options(&f);
-    f.breaker.window_calls = 4;
-    f.breaker.slow_call_ms = 4 * SECOND;
-    fixture_new_handler(&f);
+    f->breaker.window_calls = 4;
+    f->breaker.slow_call_ms = 4 * SECOND;
+    fixture_new_handler(f);
     for (int i = 0; i < 4; i++) {
-        struct slow_calls calls = {&f, TOOK_S[i] * SECOND};
-        assert_int_equal(redrive_call(f.handler, "t", take_time, &calls, NULL), 0);
-        assert_int_equal(breaker_of(f.handler, "t").state,
+        struct slow_calls calls = {f, TOOK_S[i] * SECOND};
+        assert_int_equal(redrive_call(f->handler, "t", take_time, &calls, NULL), 0);
+        assert_int_equal(breaker_of(f->handler, "t").state,
                          i < 3 ? REDRIVE_BREAKER_CLOSED : REDRIVE_BREAKER_OPEN);
     }
-    assert_true(breaker_of(f.handler, "t").slow_rate == 0.75);
-    assert_true(breaker_of(f.handler, "t").rate == 0);
-    fixture_release(&f);
+    assert_true(breaker_of(f->handler, "t").slow_rate == 0.75);
+    assert_true(breaker_of(f->handler, "t").rate == 0);
 }
 
-static void probes_may_be_judged_together(void **state)
+OPTIONS_TEST(probes_may_be_judged_together)
 {
-    (void)state;
-    struct fixture f;
-    fixture_options(&f);
-    f.breaker.failure_threshold = 1;
-    f.breaker.half_open_max = 3;
-    f.breaker.half_open_rate = 0.5;
-    fixture_new_handler(&f);
+    f->breaker.failure_threshold = 1;
+    f->breaker.half_open_max = 3;
+    f->breaker.half_open_rate = 0.5;
+    fixture_new_handler(f);
     /* It fails once more as the first probe, and succeeds as the second. */
     struct script script = {.failures = 2, .code = -ECONNREFUSED};
-    assert_int_equal(redrive_call(f.handler, "t", run_script, &script, NULL), 0);
-    assert_int_equal(breaker_of(f.handler, "t").state, REDRIVE_BREAKER_HALF_OPEN);
-    assert_int_equal(redrive_call(f.handler, "t", succeed, NULL, NULL), 0);
-    assert_int_equal(breaker_of(f.handler, "t").state, REDRIVE_BREAKER_CLOSED);
-    fixture_release(&f);
+    assert_int_equal(redrive_call(f->handler, "t", run_script, &script, NULL), 0);
+    assert_int_equal(breaker_of(f->handler, "t").state, REDRIVE_BREAKER_HALF_OPEN);
+    assert_int_equal(redrive_call(f->handler, "t", succeed, NULL, NULL), 0);
+    assert_int_equal(breaker_of(f->handler, "t").state, REDRIVE_BREAKER_CLOSED);
 }
 
 /* A probe that waits until it is cancelled. */
@@ -315,42 +273,35 @@ static int probe_until_cancelled(struct redrive_run *run, void *arg)
     return -ECONNREFUSED;
 }
 
-static void a_cancelled_probe_gives_its_permit_to_the_next(void **state)
+OPTIONS_TEST(a_cancelled_probe_gives_its_permit_to_the_next)
 {
-    (void)state;
-    struct fixture f;
-    fixture_options(&f);
-    f.breaker.failure_threshold = 1;
-    fixture_new_handler(&f);
-    struct cancelled_probe p = {.handler = f.handler};
-    struct job_thread a = {f.handler, {.id = "a", .task = "t"}, probe_until_cancelled, &p};
-    struct job_thread b = {f.handler, {.id = "b", .task = "t"}, succeed};
+    f->breaker.failure_threshold = 1;
+    fixture_new_handler(f);
+    struct cancelled_probe p = {.handler = f->handler};
+    struct job_thread a = {f->handler, {.id = "a", .task = "t"}, probe_until_cancelled, &p};
+    struct job_thread b = {f->handler, {.id = "b", .task = "t"}, succeed};
     job_thread_start(&a);
     while (!atomic_load(&p.is_probing))
         real_sleep_1ms();
     job_thread_start(&b);
-    wait_for(f.handler, parked, 1);
-    int64_t before_ms = fixture_elapsed_ms(&f);
-    assert_int_equal(redrive_cancel(f.handler, "a"), 0);
+    wait_for(f->handler, parked, 1);
+    int64_t before_ms = fixture_elapsed_ms(f);
+    assert_int_equal(redrive_cancel(f->handler, "a"), 0);
     assert_int_equal(job_thread_join(&a), REDRIVE_E_CANCELLED);
     assert_int_equal(job_thread_join(&b), 0);
-    assert_int_equal(fixture_elapsed_ms(&f), before_ms);
-    assert_int_equal(breaker_of(f.handler, "t").state, REDRIVE_BREAKER_CLOSED);
-    fixture_release(&f);
+    assert_int_equal(fixture_elapsed_ms(f), before_ms);
+    assert_int_equal(breaker_of(f->handler, "t").state, REDRIVE_BREAKER_CLOSED);
 }
 
 /* ---- on_open --------------------------------------------------------------------------------- */
 
-static void with_dead_letter_an_open_breaker_ends_jobs(void **state)
+OPTIONS_TEST(with_dead_letter_an_open_breaker_ends_jobs)
 {
-    (void)state;
-    struct fixture f;
-    fixture_options(&f);
-    f.breaker.failure_threshold = 1;
-    f.breaker.on_open = REDRIVE_ON_OPEN_DEAD_LETTER;
-    fixture_new_handler(&f);
+    f->breaker.failure_threshold = 1;
+    f->breaker.on_open = REDRIVE_ON_OPEN_DEAD_LETTER;
+    fixture_new_handler(f);
     struct redrive_result result;
-    assert_int_equal(redrive_call(f.handler, "t", refuse_connection, NULL, &result),
+    assert_int_equal(redrive_call(f->handler, "t", refuse_connection, NULL, &result),
                      REDRIVE_E_JOB_FAILED);
     assert_int_equal(result.state, REDRIVE_STATE_DEAD_LETTER);
     assert_int_equal(result.reason, REDRIVE_REASON_BREAKER_OPEN);
@@ -358,16 +309,15 @@ static void with_dead_letter_an_open_breaker_ends_jobs(void **state)
     assert_int_equal(result.attempts, 1);
 
     struct script script = {0};
-    assert_int_equal(redrive_call(f.handler, "t", run_script, &script, &result),
+    assert_int_equal(redrive_call(f->handler, "t", run_script, &script, &result),
                      REDRIVE_E_JOB_FAILED);
     assert_int_equal(script.calls, 0);
     assert_int_equal(result.attempts, 0);
     assert_int_equal(result.class_, REDRIVE_CLASS_SUCCESS);
-    assert_int_equal(dlq_of(f.handler).by_reason[REDRIVE_REASON_BREAKER_OPEN], 2);
+    assert_int_equal(dlq_of(f->handler).by_reason[REDRIVE_REASON_BREAKER_OPEN], 2);
 
-    atomic_fetch_add(&f.clock.now_ms, MINUTE);
-    assert_int_equal(redrive_call(f.handler, "t", succeed, NULL, NULL), 0);
-    fixture_release(&f);
+    atomic_fetch_add(&f->clock.now_ms, MINUTE);
+    assert_int_equal(redrive_call(f->handler, "t", succeed, NULL, NULL), 0);
 }
 
 struct rejection {
@@ -383,192 +333,133 @@ static void submit_when_parked(const struct redrive_event *event, void *ctx)
         r->rc = redrive_call(r->handler, "t", succeed, NULL, &r->result);
 }
 
-static void with_reject_new_jobs_are_refused_and_started_ones_park(void **state)
+OPTIONS_TEST(with_reject_new_jobs_are_refused_and_started_ones_park)
 {
-    (void)state;
-    struct fixture f;
     struct rejection r = {0};
-    fixture_options(&f);
-    f.breaker.failure_threshold = 1;
-    f.breaker.on_open = REDRIVE_ON_OPEN_REJECT;
-    f.options.monitor = submit_when_parked;
-    f.options.monitor_ctx = &r;
-    fixture_new_handler(&f);
-    r.handler = f.handler;
+    f->breaker.failure_threshold = 1;
+    f->breaker.on_open = REDRIVE_ON_OPEN_REJECT;
+    f->options.monitor = submit_when_parked;
+    f->options.monitor_ctx = &r;
+    fixture_new_handler(f);
+    r.handler = f->handler;
     struct script script = {.failures = 1, .code = -ECONNREFUSED};
     struct redrive_result result;
-    assert_int_equal(redrive_call(f.handler, "t", run_script, &script, &result), 0);
+    assert_int_equal(redrive_call(f->handler, "t", run_script, &script, &result), 0);
     assert_int_equal(result.parked_ms, 29 * SECOND);
     assert_int_equal(r.rc, REDRIVE_E_BREAKER_OPEN);
     assert_int_equal(r.result.reason, REDRIVE_REASON_BREAKER_OPEN);
     assert_string_equal(r.result.error.message, "breaker t is open");
-    assert_int_equal(metrics_of(f.handler).jobs_received, 1);
+    assert_int_equal(metrics_of(f->handler).jobs_received, 1);
 
     /* Once the recovery time is over a new job may be the probe. */
-    struct redrive_policy once = f.policy;
+    struct redrive_policy once = f->policy;
     once.max_retries = 0;
     struct redrive_job job = {.task = "t", .policy = &once};
-    assert_int_equal(redrive_submit(f.handler, &job, refuse_connection, NULL, NULL),
+    assert_int_equal(redrive_submit(f->handler, &job, refuse_connection, NULL, NULL),
                      REDRIVE_E_JOB_FAILED);
-    assert_int_equal(redrive_submit(f.handler, &job, succeed, NULL, NULL), REDRIVE_E_BREAKER_OPEN);
-    atomic_fetch_add(&f.clock.now_ms, MINUTE);
-    assert_int_equal(redrive_submit(f.handler, &job, succeed, NULL, NULL), 0);
-    fixture_release(&f);
+    assert_int_equal(redrive_submit(f->handler, &job, succeed, NULL, NULL), REDRIVE_E_BREAKER_OPEN);
+    atomic_fetch_add(&f->clock.now_ms, MINUTE);
+    assert_int_equal(redrive_submit(f->handler, &job, succeed, NULL, NULL), 0);
 }
 
-static void what_does_not_count_leaves_the_breaker_closed(void **state)
+HANDLER_TEST(what_does_not_count_leaves_the_breaker_closed)
 {
-    (void)state;
-    struct fixture f;
-    fixture_init(&f);
     for (int i = 0; i < 10; i++)
-        redrive_call(f.handler, "t", find_input_malformed, NULL, NULL);
-    assert_int_equal(breaker_of(f.handler, "t").state, REDRIVE_BREAKER_CLOSED);
-    assert_int_equal(breaker_of(f.handler, "t").failure_count, 0);
-    fixture_release(&f);
+        redrive_call(f->handler, "t", find_input_malformed, NULL, NULL);
+    assert_int_equal(breaker_of(f->handler, "t").state, REDRIVE_BREAKER_CLOSED);
+    assert_int_equal(breaker_of(f->handler, "t").failure_count, 0);
 }
 
-static void services_are_isolated_and_tasks_may_share_one(void **state)
+OPTIONS_TEST(services_are_isolated_and_tasks_may_share_one)
 {
-    (void)state;
-    struct fixture f;
-    fixture_options(&f);
-    f.breaker.failure_threshold = 1;
-    f.policy.max_retries = 0;
-    fixture_new_handler(&f);
+    f->breaker.failure_threshold = 1;
+    f->policy.max_retries = 0;
+    fixture_new_handler(f);
     struct redrive_job a = {.task = "a", .service = "db"};
     struct redrive_job b = {.task = "b", .service = "db", .deadline_ms = 1};
     struct redrive_job c = {.task = "c"};
-    redrive_submit(f.handler, &a, refuse_connection, NULL, NULL);
-    assert_int_equal(redrive_submit(f.handler, &b, succeed, NULL, NULL), REDRIVE_E_DEADLINE);
-    assert_int_equal(redrive_submit(f.handler, &c, succeed, NULL, NULL), 0);
-    fixture_release(&f);
+    redrive_submit(f->handler, &a, refuse_connection, NULL, NULL);
+    assert_int_equal(redrive_submit(f->handler, &b, succeed, NULL, NULL), REDRIVE_E_DEADLINE);
+    assert_int_equal(redrive_submit(f->handler, &c, succeed, NULL, NULL), 0);
 }
 
 /* ---- By hand --------------------------------------------------------------------------------- */
 
-static void breakers_are_listed_in_the_order_of_their_making(void **state)
+HANDLER_TEST(breakers_are_listed_in_the_order_of_their_making)
 {
-    (void)state;
-    struct fixture f;
-    fixture_init(&f);
     struct redrive_breaker_status list[3];
-    assert_int_equal(redrive_breaker_list(f.handler, list, 3), 0);
+    assert_int_equal(redrive_breaker_list(f->handler, list, 3), 0);
     assert_int_equal(redrive_breaker_list(NULL, list, 3), 0);
     for (char name[] = "a"; name[0] <= 'e'; name[0]++)
-        redrive_call(f.handler, name, succeed, NULL, NULL);
-    assert_int_equal(redrive_breaker_list(f.handler, list, 3), 5);
+        redrive_call(f->handler, name, succeed, NULL, NULL);
+    assert_int_equal(redrive_breaker_list(f->handler, list, 3), 5);
     assert_string_equal(list[0].name, "a");
     assert_string_equal(list[2].name, "c");
     assert_int_equal(list[2].config.failure_threshold, 5);
-    assert_int_equal(redrive_breaker_list(f.handler, NULL, 0), 5);
-    fixture_release(&f);
+    assert_int_equal(redrive_breaker_list(f->handler, NULL, 0), 5);
 }
 
-static void an_unknown_breaker_is_not_found(void **state)
+HANDLER_TEST(an_unknown_breaker_is_not_found)
 {
-    (void)state;
-    struct fixture f;
-    fixture_init(&f);
     struct redrive_breaker_status status;
-    assert_int_equal(redrive_breaker_get(f.handler, "x", &status), REDRIVE_E_NOT_FOUND);
-    assert_int_equal(redrive_breaker_reset(f.handler, "x"), REDRIVE_E_NOT_FOUND);
-    assert_int_equal(redrive_breaker_trip(f.handler, "x"), REDRIVE_E_NOT_FOUND);
-    assert_int_equal(redrive_breaker_disable(f.handler, "x"), REDRIVE_E_NOT_FOUND);
-    assert_int_equal(redrive_breaker_simulate_failure(f.handler, "x"), REDRIVE_E_NOT_FOUND);
-    assert_int_equal(redrive_breaker_get(f.handler, NULL, &status), REDRIVE_E_INVALID);
-    assert_int_equal(redrive_breaker_get(f.handler, "x", NULL), REDRIVE_E_INVALID);
+    assert_int_equal(redrive_breaker_get(f->handler, "x", &status), REDRIVE_E_NOT_FOUND);
+    assert_int_equal(redrive_breaker_reset(f->handler, "x"), REDRIVE_E_NOT_FOUND);
+    assert_int_equal(redrive_breaker_trip(f->handler, "x"), REDRIVE_E_NOT_FOUND);
+    assert_int_equal(redrive_breaker_disable(f->handler, "x"), REDRIVE_E_NOT_FOUND);
+    assert_int_equal(redrive_breaker_simulate_failure(f->handler, "x"), REDRIVE_E_NOT_FOUND);
+    assert_int_equal(redrive_breaker_get(f->handler, NULL, &status), REDRIVE_E_INVALID);
+    assert_int_equal(redrive_breaker_get(f->handler, "x", NULL), REDRIVE_E_INVALID);
     assert_int_equal(redrive_breaker_reset(NULL, "x"), REDRIVE_E_INVALID);
-    fixture_release(&f);
 }
 
-static void a_service_is_configured_before_its_first_job(void **state)
+HANDLER_TEST(a_service_is_configured_before_its_first_job)
 {
-    (void)state;
-    struct fixture f;
-    fixture_init(&f);
     struct redrive_err err = {0};
-    struct redrive_breaker_config config = f.breaker;
+    struct redrive_breaker_config config = f->breaker;
     config.failure_threshold = 3;
-    assert_int_equal(redrive_breaker_configure(f.handler, "t", &f.breaker, &err), 0);
-    assert_int_equal(redrive_breaker_configure(f.handler, "t", &config, &err), 0);
-    assert_int_equal(breaker_of(f.handler, "t").config.failure_threshold, 3);
-    redrive_call(f.handler, "t", succeed, NULL, NULL);
-    assert_int_equal(redrive_breaker_configure(f.handler, "t", &config, &err), REDRIVE_E_STATE);
+    assert_int_equal(redrive_breaker_configure(f->handler, "t", &f->breaker, &err), 0);
+    assert_int_equal(redrive_breaker_configure(f->handler, "t", &config, &err), 0);
+    assert_int_equal(breaker_of(f->handler, "t").config.failure_threshold, 3);
+    redrive_call(f->handler, "t", succeed, NULL, NULL);
+    assert_int_equal(redrive_breaker_configure(f->handler, "t", &config, &err), REDRIVE_E_STATE);
     assert_string_equal(err.message, "breaker t is in use");
     config.half_open_max = 0;
-    assert_int_equal(redrive_breaker_configure(f.handler, "u", &config, &err), REDRIVE_E_RANGE);
-    assert_int_equal(redrive_breaker_configure(f.handler, "", &f.breaker, &err), REDRIVE_E_INVALID);
-    assert_int_equal(redrive_breaker_configure(f.handler, "u", NULL, NULL), REDRIVE_E_INVALID);
-    fixture_release(&f);
+    assert_int_equal(redrive_breaker_configure(f->handler, "u", &config, &err), REDRIVE_E_RANGE);
+    assert_int_equal(redrive_breaker_configure(f->handler, "", &f->breaker, &err),
+                     REDRIVE_E_INVALID);
+    assert_int_equal(redrive_breaker_configure(f->handler, "u", NULL, NULL), REDRIVE_E_INVALID);
 }
 
-static void simulated_failures_open_it_and_health_says_so(void **state)
+HANDLER_TEST(simulated_failures_open_it_and_health_says_so)
 {
-    (void)state;
-    struct fixture f;
-    fixture_init(&f);
-    redrive_call(f.handler, "t", succeed, NULL, NULL);
-    redrive_call(f.handler, "u", succeed, NULL, NULL);
-    assert_int_equal(health_of(f.handler).breakers, 2);
+    redrive_call(f->handler, "t", succeed, NULL, NULL);
+    redrive_call(f->handler, "u", succeed, NULL, NULL);
+    assert_int_equal(health_of(f->handler).breakers, 2);
     for (int i = 0; i < 5; i++)
-        assert_int_equal(redrive_breaker_simulate_failure(f.handler, "t"), 0);
-    assert_int_equal(breaker_of(f.handler, "t").state, REDRIVE_BREAKER_OPEN);
-    assert_int_equal(breaker_of(f.handler, "t").opened_at_ms, START);
-    assert_int_equal(health_of(f.handler).breakers_open, 1);
-    assert_true(health_of(f.handler).health_score == 0.5);
-    assert_int_equal(redrive_breaker_disable(f.handler, "t"), 0);
-    assert_int_equal(health_of(f.handler).breakers_open, 0);
-    assert_int_equal(redrive_breaker_simulate_failure(f.handler, "t"), 0);
-    assert_int_equal(redrive_call(f.handler, "t", succeed, NULL, NULL), 0);
-    assert_int_equal(redrive_breaker_trip(f.handler, "t"), 0);
-    assert_int_equal(health_of(f.handler).breakers_open, 1);
-    fixture_release(&f);
+        assert_int_equal(redrive_breaker_simulate_failure(f->handler, "t"), 0);
+    assert_int_equal(breaker_of(f->handler, "t").state, REDRIVE_BREAKER_OPEN);
+    assert_int_equal(breaker_of(f->handler, "t").opened_at_ms, START);
+    assert_int_equal(health_of(f->handler).breakers_open, 1);
+    assert_true(health_of(f->handler).health_score == 0.5);
+    assert_int_equal(redrive_breaker_disable(f->handler, "t"), 0);
+    assert_int_equal(health_of(f->handler).breakers_open, 0);
+    assert_int_equal(redrive_breaker_simulate_failure(f->handler, "t"), 0);
+    assert_int_equal(redrive_call(f->handler, "t", succeed, NULL, NULL), 0);
+    assert_int_equal(redrive_breaker_trip(f->handler, "t"), 0);
+    assert_int_equal(health_of(f->handler).breakers_open, 1);
 }
 
-static void disabling_lets_parked_jobs_go(void **state)
+HANDLER_TEST(disabling_lets_parked_jobs_go)
 {
-    (void)state;
-    struct fixture f;
-    fixture_init(&f);
-    redrive_call(f.handler, "t", succeed, NULL, NULL);
-    redrive_breaker_trip(f.handler, "t");
+    redrive_call(f->handler, "t", succeed, NULL, NULL);
+    redrive_breaker_trip(f->handler, "t");
     struct job_thread t[2];
     for (int i = 0; i < 2; i++) {
-        t[i] = (struct job_thread){f.handler, {.task = "t"}, succeed};
+        t[i] = (struct job_thread){f->handler, {.task = "t"}, succeed};
         job_thread_start(&t[i]);
     }
-    wait_for(f.handler, parked, 2);
-    redrive_breaker_disable(f.handler, "t");
+    wait_for(f->handler, parked, 2);
+    redrive_breaker_disable(f->handler, "t");
     assert_int_equal(job_thread_join(&t[0]), 0);
     assert_int_equal(job_thread_join(&t[1]), 0);
-    fixture_release(&f);
-}
-
-CHECK_FILE(breakers)
-{
-    const struct CMUnitTest tests[] = {
-        T(a_parked_job_uses_no_attempt),
-        T(parked_time_does_not_count_for_the_total_timeout),
-        T(parked_time_counts_for_the_deadline),
-        T(the_probe_has_most_attempts_left_and_is_the_oldest_and_the_newest_in_turn),
-        T(a_newcomer_does_not_overtake_the_parked),
-        T(parked_jobs_are_let_go_at_a_growing_pace),
-        T(a_failure_slows_the_release_down),
-        T(a_probe_that_hangs_opens_the_breaker_again),
-        T(several_successes_may_be_needed_to_close_it),
-        T(slow_calls_open_it),
-        T(probes_may_be_judged_together),
-        T(a_cancelled_probe_gives_its_permit_to_the_next),
-        T(with_dead_letter_an_open_breaker_ends_jobs),
-        T(with_reject_new_jobs_are_refused_and_started_ones_park),
-        T(what_does_not_count_leaves_the_breaker_closed),
-        T(services_are_isolated_and_tasks_may_share_one),
-        T(breakers_are_listed_in_the_order_of_their_making),
-        T(an_unknown_breaker_is_not_found),
-        T(a_service_is_configured_before_its_first_job),
-        T(simulated_failures_open_it_and_health_says_so),
-        T(disabling_lets_parked_jobs_go),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -35,11 +35,8 @@ static int check_whole_entry(const struct redrive_dead_letter *entry, void *ctx)
     return 42;
 }
 
-static void an_entry_keeps_copies_of_everything(void **state)
+HANDLER_TEST(an_entry_keeps_copies_of_everything)
 {
-    (void)state;
-    struct fixture f;
-    fixture_init(&f);
     char words[][8] = {"order-1", "ship", "depot", "fast", "ada", "shop", "a\0b"};
     struct redrive_job job = {
         .id = words[0],
@@ -52,10 +49,9 @@ static void an_entry_keeps_copies_of_everything(void **state)
         .payload = words[6],
         .payload_len = 3,
     };
-    redrive_submit(f.handler, &job, find_input_malformed, NULL, NULL);
+    redrive_submit(f->handler, &job, find_input_malformed, NULL, NULL);
     memset(words, 'x', sizeof words);
-    assert_int_equal(redrive_dlq_show(f.handler, "order-1", check_whole_entry, NULL), 42);
-    fixture_release(&f);
+    assert_int_equal(redrive_dlq_show(f->handler, "order-1", check_whole_entry, NULL), 42);
 }
 
 static int check_history(const struct redrive_dead_letter *entry, void *ctx)
@@ -77,16 +73,12 @@ static int check_history(const struct redrive_dead_letter *entry, void *ctx)
     return 0;
 }
 
-static void history_tells_each_attempt_and_the_delay_after_it(void **state)
+OPTIONS_TEST(history_tells_each_attempt_and_the_delay_after_it)
 {
-    (void)state;
-    struct fixture f;
-    fixture_options(&f);
-    f.policy.max_retries = 2;
-    fixture_new_handler(&f);
-    redrive_call(f.handler, "t", refuse_connection, NULL, NULL);
-    assert_int_equal(redrive_dlq_list(f.handler, NULL, check_history, NULL), 0);
-    fixture_release(&f);
+    f->policy.max_retries = 2;
+    fixture_new_handler(f);
+    redrive_call(f->handler, "t", refuse_connection, NULL, NULL);
+    assert_int_equal(redrive_dlq_list(f->handler, NULL, check_history, NULL), 0);
 }
 
 static int check_long_history(const struct redrive_dead_letter *entry, void *ctx)
@@ -99,22 +91,18 @@ static int check_long_history(const struct redrive_dead_letter *entry, void *ctx
     return 0;
 }
 
-static void only_the_latest_history_is_kept(void **state)
+OPTIONS_TEST(only_the_latest_history_is_kept)
 {
-    (void)state;
-    struct fixture f;
-    fixture_options(&f);
-    f.policy.max_retries = 250;
-    f.policy.backoff.strategy = REDRIVE_STRATEGY_IMMEDIATE;
-    f.breaker.failure_threshold = 0;
-    f.breaker.failure_rate = 0;
-    fixture_new_handler(&f);
+    f->policy.max_retries = 250;
+    f->policy.backoff.strategy = REDRIVE_STRATEGY_IMMEDIATE;
+    f->breaker.failure_threshold = 0;
+    f->breaker.failure_rate = 0;
+    fixture_new_handler(f);
     struct redrive_job job = {.id = "a", .task = "t"};
-    redrive_submit(f.handler, &job, refuse_connection, NULL, NULL);
-    assert_int_equal(redrive_dlq_show(f.handler, "a", check_long_history, NULL), 0);
-    redrive_dlq_retry(f.handler, "a", refuse_connection, NULL, NULL);
-    assert_int_equal(redrive_dlq_show(f.handler, "a", check_long_history, NULL), 0);
-    fixture_release(&f);
+    redrive_submit(f->handler, &job, refuse_connection, NULL, NULL);
+    assert_int_equal(redrive_dlq_show(f->handler, "a", check_long_history, NULL), 0);
+    redrive_dlq_retry(f->handler, "a", refuse_connection, NULL, NULL);
+    assert_int_equal(redrive_dlq_show(f->handler, "a", check_long_history, NULL), 0);
 }
 
 /* ---- Finding them ---------------------------------------------------------------------------- */
@@ -156,9 +144,8 @@ static void bury_four(struct fixture *f)
     }
 }
 
-static void filters_choose(void **state)
+TEST(filters_choose)
 {
-    (void)state;
     struct fixture f;
     bury_four(&f);
     typedef struct redrive_dlq_filter F;
@@ -188,9 +175,8 @@ static int note_fingerprint(const struct redrive_dead_letter *entry, void *ctx)
     return 0;
 }
 
-static void a_fingerprint_chooses_its_likes(void **state)
+TEST(a_fingerprint_chooses_its_likes)
 {
-    (void)state;
     struct fixture f;
     bury_four(&f);
     uint64_t fingerprint = 0;
@@ -216,44 +202,36 @@ static int count(const struct redrive_dead_letter *entry, void *ctx)
     return 0;
 }
 
-static void pages_survive_the_removal_of_what_was_seen(void **state)
+HANDLER_TEST(pages_survive_the_removal_of_what_was_seen)
 {
-    (void)state;
-    struct fixture f;
-    fixture_init(&f);
-    bury(&f, 200);
+    bury(f, 200);
     struct ids ids = {0};
     struct redrive_dlq_filter page = {.limit = 3};
-    assert_int_equal(redrive_dlq_list(f.handler, &page, collect, &ids), 0);
+    assert_int_equal(redrive_dlq_list(f->handler, &page, collect, &ids), 0);
     assert_int_equal(ids.n, 3);
     assert_int_equal(ids.last_seq, 3);
-    assert_int_equal(redrive_dlq_list(f.handler, &page, remove_it, &f), 0);
+    assert_int_equal(redrive_dlq_list(f->handler, &page, remove_it, f), 0);
     page.after_seq = ids.last_seq;
     size_t seen = 0;
     for (;;) {
         ids = (struct ids){0};
-        assert_int_equal(redrive_dlq_list(f.handler, &page, collect, &ids), 0);
+        assert_int_equal(redrive_dlq_list(f->handler, &page, collect, &ids), 0);
         if (ids.n == 0)
             break;
         seen += ids.n;
         page.after_seq = ids.last_seq;
     }
     assert_int_equal(seen, 197);
-    fixture_release(&f);
 }
 
-static void a_walk_may_remove_what_it_is_shown(void **state)
+HANDLER_TEST(a_walk_may_remove_what_it_is_shown)
 {
-    (void)state;
-    struct fixture f;
-    fixture_init(&f);
-    bury(&f, 150);
+    bury(f, 150);
     size_t n = 0;
-    assert_int_equal(redrive_dlq_list(f.handler, NULL, count, &n), 0);
+    assert_int_equal(redrive_dlq_list(f->handler, NULL, count, &n), 0);
     assert_int_equal(n, 150);
-    assert_int_equal(redrive_dlq_list(f.handler, NULL, remove_it, &f), 0);
-    assert_int_equal(dlq_of(f.handler).total_jobs, 0);
-    fixture_release(&f);
+    assert_int_equal(redrive_dlq_list(f->handler, NULL, remove_it, f), 0);
+    assert_int_equal(dlq_of(f->handler).total_jobs, 0);
 }
 
 static int stop_at_70(const struct redrive_dead_letter *entry, void *ctx)
@@ -262,14 +240,10 @@ static int stop_at_70(const struct redrive_dead_letter *entry, void *ctx)
     return entry->seq == 70 ? -7 : 0;
 }
 
-static void a_nonzero_answer_ends_the_walk(void **state)
+HANDLER_TEST(a_nonzero_answer_ends_the_walk)
 {
-    (void)state;
-    struct fixture f;
-    fixture_init(&f);
-    bury(&f, 100);
-    assert_int_equal(redrive_dlq_list(f.handler, NULL, stop_at_70, NULL), -7);
-    fixture_release(&f);
+    bury(f, 100);
+    assert_int_equal(redrive_dlq_list(f->handler, NULL, stop_at_70, NULL), -7);
 }
 
 struct groups {
@@ -297,23 +271,20 @@ static int refuse_group(const struct redrive_dlq_group *group, void *ctx)
     return (int)group->count;
 }
 
-static void errors_that_look_alike_are_grouped(void **state)
+HANDLER_TEST(errors_that_look_alike_are_grouped)
 {
-    (void)state;
-    struct fixture f;
-    fixture_init(&f);
     struct groups groups = {0};
-    assert_int_equal(redrive_dlq_groups(f.handler, NULL, collect_group, &groups), 0);
+    assert_int_equal(redrive_dlq_groups(f->handler, NULL, collect_group, &groups), 0);
     assert_int_equal(groups.n, 0);
 
     const char *const payloads[] = {"v order 1", "gone 7", "v order 23",
                                     "m",         "gone 9", "v order 4"};
     for (int i = 0; i < 6; i++) {
-        atomic_store(&f.clock.now_ms, START + i * SECOND);
+        atomic_store(&f->clock.now_ms, START + i * SECOND);
         struct redrive_job job = {.task = "t", .payload = payloads[i]};
-        redrive_submit(f.handler, &job, fail_by_payload, NULL, NULL);
+        redrive_submit(f->handler, &job, fail_by_payload, NULL, NULL);
     }
-    assert_int_equal(redrive_dlq_groups(f.handler, NULL, collect_group, &groups), 0);
+    assert_int_equal(redrive_dlq_groups(f->handler, NULL, collect_group, &groups), 0);
     assert_int_equal(groups.n, 3);
     assert_int_equal(groups.counts[0], 3);
     assert_int_equal(groups.seq[0], 6);
@@ -324,33 +295,28 @@ static void errors_that_look_alike_are_grouped(void **state)
 
     struct redrive_dlq_filter filter = {.limit = 2, .classes = 1u << REDRIVE_CLASS_PERMANENT};
     groups = (struct groups){0};
-    assert_int_equal(redrive_dlq_groups(f.handler, &filter, collect_group, &groups), 0);
+    assert_int_equal(redrive_dlq_groups(f->handler, &filter, collect_group, &groups), 0);
     assert_int_equal(groups.n, 2);
     assert_int_equal(groups.counts[0], 2);
-    assert_int_equal(redrive_dlq_groups(f.handler, NULL, refuse_group, NULL), 3);
+    assert_int_equal(redrive_dlq_groups(f->handler, NULL, refuse_group, NULL), 3);
     filter.limit = 1;
     groups = (struct groups){0};
-    assert_int_equal(redrive_dlq_groups(f.handler, &filter, collect_group, &groups), 0);
+    assert_int_equal(redrive_dlq_groups(f->handler, &filter, collect_group, &groups), 0);
     assert_int_equal(groups.n, 1);
-    fixture_release(&f);
 }
 
-static void groups_of_one_size_show_the_latest_first(void **state)
+HANDLER_TEST(groups_of_one_size_show_the_latest_first)
 {
-    (void)state;
-    struct fixture f;
-    fixture_init(&f);
     const char *const payloads[] = {"v a", "v b", "v c"};
     for (int i = 0; i < 3; i++) {
         struct redrive_job job = {.task = "t", .payload = payloads[i]};
-        redrive_submit(f.handler, &job, fail_by_payload, NULL, NULL);
+        redrive_submit(f->handler, &job, fail_by_payload, NULL, NULL);
     }
     struct groups groups = {0};
-    assert_int_equal(redrive_dlq_groups(f.handler, NULL, collect_group, &groups), 0);
+    assert_int_equal(redrive_dlq_groups(f->handler, NULL, collect_group, &groups), 0);
     assert_int_equal(groups.n, 3);
     for (unsigned i = 0; i < 3; i++)
         assert_int_equal(groups.seq[i], 3 - i);
-    fixture_release(&f);
 }
 
 /* ---- Editing and removing -------------------------------------------------------------------- */
@@ -373,29 +339,24 @@ static int edit_under_our_eyes(const struct redrive_dead_letter *entry, void *ct
     return 0;
 }
 
-static void an_edit_changes_the_payload_and_nothing_else(void **state)
+HANDLER_TEST(an_edit_changes_the_payload_and_nothing_else)
 {
-    (void)state;
-    struct fixture f;
-    fixture_init(&f);
     for (char id[] = "a"; id[0] <= 'c'; id[0]++) {
         struct redrive_job job = {
-            .id = id, .task = "t", .payload = "old", .payload_len = 3, .policy = &f.policy};
-        redrive_submit(f.handler, &job, find_input_malformed, NULL, NULL);
+            .id = id, .task = "t", .payload = "old", .payload_len = 3, .policy = &f->policy};
+        redrive_submit(f->handler, &job, find_input_malformed, NULL, NULL);
     }
-    assert_int_equal(redrive_dlq_show(f.handler, "b", edit_under_our_eyes, f.handler), 0);
-    assert_int_equal(redrive_dlq_show(f.handler, "b", check_edited, NULL), 0);
-    check_list(&f, (struct redrive_dlq_filter){0}, "abc");
-    assert_int_equal(dlq_of(f.handler).total_jobs, 3);
-    assert_int_equal(redrive_dlq_edit(f.handler, "x", "new", 3), REDRIVE_E_NOT_FOUND);
-    assert_int_equal(redrive_dlq_edit(f.handler, "b", NULL, 3), REDRIVE_E_INVALID);
-    assert_int_equal(redrive_dlq_edit(f.handler, NULL, "new", 3), REDRIVE_E_INVALID);
-    fixture_release(&f);
+    assert_int_equal(redrive_dlq_show(f->handler, "b", edit_under_our_eyes, f->handler), 0);
+    assert_int_equal(redrive_dlq_show(f->handler, "b", check_edited, NULL), 0);
+    check_list(f, (struct redrive_dlq_filter){0}, "abc");
+    assert_int_equal(dlq_of(f->handler).total_jobs, 3);
+    assert_int_equal(redrive_dlq_edit(f->handler, "x", "new", 3), REDRIVE_E_NOT_FOUND);
+    assert_int_equal(redrive_dlq_edit(f->handler, "b", NULL, 3), REDRIVE_E_INVALID);
+    assert_int_equal(redrive_dlq_edit(f->handler, NULL, "new", 3), REDRIVE_E_INVALID);
 }
 
-static void what_is_removed_is_gone(void **state)
+TEST(what_is_removed_is_gone)
 {
-    (void)state;
     struct fixture f;
     bury_four(&f);
     assert_int_equal(redrive_dlq_remove(f.handler, "b"), 0);
@@ -405,9 +366,8 @@ static void what_is_removed_is_gone(void **state)
     fixture_release(&f);
 }
 
-static void a_purge_takes_what_is_old_enough(void **state)
+TEST(a_purge_takes_what_is_old_enough)
 {
-    (void)state;
     struct fixture f;
     bury_four(&f); /* at 0, 1, 2 and 3 minutes; the third after a retry of 1 s */
     size_t removed = 99;
@@ -422,14 +382,11 @@ static void a_purge_takes_what_is_old_enough(void **state)
     fixture_release(&f);
 }
 
-static void entries_leave_by_themselves_after_their_retention(void **state)
+HANDLER_TEST(entries_leave_by_themselves_after_their_retention)
 {
-    (void)state;
-    struct fixture f;
-    fixture_init(&f);
-    struct redrive_policy one_day = f.policy;
+    struct redrive_policy one_day = f->policy;
     one_day.dlq_retention_days = 1;
-    struct redrive_policy for_ever = f.policy;
+    struct redrive_policy for_ever = f->policy;
     for_ever.dlq_retention_days = 0;
     const struct redrive_job jobs[] = {
         {.id = "7", .task = "t"},
@@ -437,85 +394,48 @@ static void entries_leave_by_themselves_after_their_retention(void **state)
         {.id = "0", .task = "t", .policy = &for_ever},
     };
     for (int i = 0; i < 3; i++)
-        redrive_submit(f.handler, &jobs[i], find_input_malformed, NULL, NULL);
-    atomic_store(&f.clock.now_ms, START + DAY - 1);
-    check_list(&f, (struct redrive_dlq_filter){0}, "710");
-    atomic_store(&f.clock.now_ms, START + DAY);
-    check_list(&f, (struct redrive_dlq_filter){0}, "70");
-    atomic_store(&f.clock.now_ms, START + 7 * DAY);
-    assert_int_equal(redrive_dlq_remove(f.handler, "7"), REDRIVE_E_NOT_FOUND);
-    atomic_store(&f.clock.now_ms, START + 36500 * DAY);
-    check_list(&f, (struct redrive_dlq_filter){0}, "0");
-    fixture_release(&f);
+        redrive_submit(f->handler, &jobs[i], find_input_malformed, NULL, NULL);
+    atomic_store(&f->clock.now_ms, START + DAY - 1);
+    check_list(f, (struct redrive_dlq_filter){0}, "710");
+    atomic_store(&f->clock.now_ms, START + DAY);
+    check_list(f, (struct redrive_dlq_filter){0}, "70");
+    atomic_store(&f->clock.now_ms, START + 7 * DAY);
+    assert_int_equal(redrive_dlq_remove(f->handler, "7"), REDRIVE_E_NOT_FOUND);
+    atomic_store(&f->clock.now_ms, START + 36500 * DAY);
+    check_list(f, (struct redrive_dlq_filter){0}, "0");
 }
 
-static void the_oldest_makes_room_and_is_counted(void **state)
+OPTIONS_TEST(the_oldest_makes_room_and_is_counted)
 {
-    (void)state;
-    struct fixture f;
-    fixture_options(&f);
-    f.options.max_dead_letters = 3;
-    fixture_new_handler(&f);
-    bury(&f, 5);
-    struct redrive_dlq_stats stats = dlq_of(f.handler);
+    f->options.max_dead_letters = 3;
+    fixture_new_handler(f);
+    bury(f, 5);
+    struct redrive_dlq_stats stats = dlq_of(f->handler);
     assert_int_equal(stats.total_jobs, 3);
     assert_int_equal(stats.dropped, 2);
     assert_int_equal(stats.by_class[REDRIVE_CLASS_VALIDATION], 3);
     assert_int_equal(stats.by_reason[REDRIVE_REASON_NOT_RETRIABLE], 3);
-    assert_int_equal(metrics_of(f.handler).jobs_dlq, 5);
-    fixture_release(&f);
+    assert_int_equal(metrics_of(f->handler).jobs_dlq, 5);
 }
 
-static void what_has_expired_needs_no_pushing_out(void **state)
+OPTIONS_TEST(what_has_expired_needs_no_pushing_out)
 {
-    (void)state;
-    struct fixture f;
-    fixture_options(&f);
-    f.options.max_dead_letters = 3;
-    fixture_new_handler(&f);
-    bury(&f, 3);
-    atomic_fetch_add(&f.clock.now_ms, 7 * DAY);
-    bury(&f, 3);
-    assert_int_equal(dlq_of(f.handler).total_jobs, 3);
-    assert_int_equal(dlq_of(f.handler).dropped, 0);
-    fixture_release(&f);
+    f->options.max_dead_letters = 3;
+    fixture_new_handler(f);
+    bury(f, 3);
+    atomic_fetch_add(&f->clock.now_ms, 7 * DAY);
+    bury(f, 3);
+    assert_int_equal(dlq_of(f->handler).total_jobs, 3);
+    assert_int_equal(dlq_of(f->handler).dropped, 0);
 }
 
-static void nothing_is_asked_of_nobody(void **state)
+HANDLER_TEST(nothing_is_asked_of_nobody)
 {
-    (void)state;
-    struct fixture f;
-    fixture_init(&f);
     struct redrive_dlq_stats stats;
     assert_int_equal(redrive_dlq_list(NULL, NULL, collect, NULL), REDRIVE_E_INVALID);
-    assert_int_equal(redrive_dlq_list(f.handler, NULL, NULL, NULL), REDRIVE_E_INVALID);
-    assert_int_equal(redrive_dlq_show(f.handler, NULL, collect, NULL), REDRIVE_E_INVALID);
-    assert_int_equal(redrive_dlq_groups(f.handler, NULL, NULL, NULL), REDRIVE_E_INVALID);
+    assert_int_equal(redrive_dlq_list(f->handler, NULL, NULL, NULL), REDRIVE_E_INVALID);
+    assert_int_equal(redrive_dlq_show(f->handler, NULL, collect, NULL), REDRIVE_E_INVALID);
+    assert_int_equal(redrive_dlq_groups(f->handler, NULL, NULL, NULL), REDRIVE_E_INVALID);
     redrive_dlq_stats_get(NULL, &stats);
-    redrive_dlq_stats_get(f.handler, NULL);
-    fixture_release(&f);
-}
-
-CHECK_FILE(dlq)
-{
-    const struct CMUnitTest tests[] = {
-        T(an_entry_keeps_copies_of_everything),
-        T(history_tells_each_attempt_and_the_delay_after_it),
-        T(only_the_latest_history_is_kept),
-        T(filters_choose),
-        T(a_fingerprint_chooses_its_likes),
-        T(pages_survive_the_removal_of_what_was_seen),
-        T(a_walk_may_remove_what_it_is_shown),
-        T(a_nonzero_answer_ends_the_walk),
-        T(errors_that_look_alike_are_grouped),
-        T(groups_of_one_size_show_the_latest_first),
-        T(an_edit_changes_the_payload_and_nothing_else),
-        T(what_is_removed_is_gone),
-        T(a_purge_takes_what_is_old_enough),
-        T(entries_leave_by_themselves_after_their_retention),
-        T(the_oldest_makes_room_and_is_counted),
-        T(what_has_expired_needs_no_pushing_out),
-        T(nothing_is_asked_of_nobody),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    redrive_dlq_stats_get(f->handler, NULL);
 }

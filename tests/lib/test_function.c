@@ -16,17 +16,13 @@ static int elect(struct redrive_run *run, void *arg)
     return *attempts < 3 ? -EAGAIN : 0;
 }
 
-static void a_function_sees_its_job(void **state)
+HANDLER_TEST(a_function_sees_its_job)
 {
-    (void)state;
-    struct fixture f;
-    fixture_init(&f);
     int attempts = 0;
     struct redrive_job job = {.id = "my-id", .task = "t", .payload = "a\0b", .payload_len = 3};
     struct redrive_result result;
-    assert_int_equal(redrive_submit(f.handler, &job, elect, &attempts, &result), 0);
+    assert_int_equal(redrive_submit(f->handler, &job, elect, &attempts, &result), 0);
     assert_string_equal(result.id, "my-id");
-    fixture_release(&f);
 }
 
 static int return_it(struct redrive_run *run, void *arg)
@@ -35,24 +31,20 @@ static int return_it(struct redrive_run *run, void *arg)
     return *(int *)arg;
 }
 
-static void a_value_that_says_nothing_is_transient_and_unclassified(void **state)
+OPTIONS_TEST(a_value_that_says_nothing_is_transient_and_unclassified)
 {
-    (void)state;
-    struct fixture f;
-    fixture_options(&f);
-    f.policy.max_retries = 0;
-    fixture_new_handler(&f);
+    f->policy.max_retries = 0;
+    fixture_new_handler(f);
     struct redrive_result result;
-    redrive_call(f.handler, "t", return_it, &(int){3}, &result);
+    redrive_call(f->handler, "t", return_it, &(int){3}, &result);
     assert_int_equal(result.class_, REDRIVE_CLASS_TRANSIENT);
     assert_string_equal(result.error.detail, "transient: the function returned 3");
-    redrive_call(f.handler, "t", return_it, &(int){INT32_MIN}, &result);
+    redrive_call(f->handler, "t", return_it, &(int){INT32_MIN}, &result);
     assert_int_equal(result.class_, REDRIVE_CLASS_TRANSIENT);
-    assert_int_equal(metrics_of(f.handler).unclassified, 2);
-    redrive_call(f.handler, "t", return_it, &(int){-ENOSPC}, &result);
+    assert_int_equal(metrics_of(f->handler).unclassified, 2);
+    redrive_call(f->handler, "t", return_it, &(int){-ENOSPC}, &result);
     assert_int_equal(result.class_, REDRIVE_CLASS_SYSTEM);
-    assert_int_equal(metrics_of(f.handler).unclassified, 2);
-    fixture_release(&f);
+    assert_int_equal(metrics_of(f->handler).unclassified, 2);
 }
 
 static int fail_without_facts(struct redrive_run *run, void *arg)
@@ -61,19 +53,15 @@ static int fail_without_facts(struct redrive_run *run, void *arg)
     return redrive_run_fail(run, NULL);
 }
 
-static void a_failure_without_facts_is_a_failure(void **state)
+OPTIONS_TEST(a_failure_without_facts_is_a_failure)
 {
-    (void)state;
-    struct fixture f;
-    fixture_options(&f);
-    f.policy.max_retries = 0;
-    fixture_new_handler(&f);
+    f->policy.max_retries = 0;
+    fixture_new_handler(f);
     struct redrive_result result;
-    assert_int_equal(redrive_call(f.handler, "t", fail_without_facts, NULL, &result),
+    assert_int_equal(redrive_call(f->handler, "t", fail_without_facts, NULL, &result),
                      REDRIVE_E_JOB_FAILED);
     assert_int_equal(result.class_, REDRIVE_CLASS_TRANSIENT);
     assert_string_equal(result.error.detail, "");
-    fixture_release(&f);
 }
 
 static int speak_twice(struct redrive_run *run, void *arg)
@@ -100,17 +88,14 @@ static int say_success(struct redrive_run *run, void *arg)
     return redrive_run_fail(run, &(struct redrive_failure){.status = "SUCCESS"});
 }
 
-static void the_last_word_counts(void **state)
+HANDLER_TEST(the_last_word_counts)
 {
-    (void)state;
-    struct fixture f;
-    fixture_init(&f);
     struct redrive_result result;
-    redrive_call(f.handler, "t", speak_twice, NULL, &result);
+    redrive_call(f->handler, "t", speak_twice, NULL, &result);
     assert_int_equal(result.class_, REDRIVE_CLASS_PERMANENT);
     assert_string_equal(result.error.detail, "permanent: second");
 
-    assert_int_equal(redrive_call(f.handler, "t", fall_back, NULL, &result), 0);
+    assert_int_equal(redrive_call(f->handler, "t", fall_back, NULL, &result), 0);
     assert_int_equal(result.len, 5);
     assert_memory_equal(result.data, "whole", 5);
     redrive_result_release(&result);
@@ -118,8 +103,7 @@ static void the_last_word_counts(void **state)
     redrive_result_release(&result);
     redrive_result_release(NULL);
 
-    assert_int_equal(redrive_call(f.handler, "t", say_success, NULL, NULL), 0);
-    fixture_release(&f);
+    assert_int_equal(redrive_call(f->handler, "t", say_success, NULL, NULL), 0);
 }
 
 static int give_a_result_and_fail(struct redrive_run *run, void *arg)
@@ -131,18 +115,14 @@ static int give_a_result_and_fail(struct redrive_run *run, void *arg)
     return redrive_run_result(run, NULL, 0) == 0 ? -ENOENT : 0;
 }
 
-static void a_result_is_handed_out_also_when_the_job_failed(void **state)
+HANDLER_TEST(a_result_is_handed_out_also_when_the_job_failed)
 {
-    (void)state;
-    struct fixture f;
-    fixture_init(&f);
     struct redrive_result result;
-    assert_int_not_equal(redrive_call(f.handler, "t", give_a_result_and_fail, NULL, &result), 0);
+    assert_int_not_equal(redrive_call(f->handler, "t", give_a_result_and_fail, NULL, &result), 0);
     assert_int_equal(result.len, 0);
     assert_non_null(result.data);
     redrive_result_release(&result);
-    assert_int_not_equal(redrive_call(f.handler, "t", give_a_result_and_fail, NULL, NULL), 0);
-    fixture_release(&f);
+    assert_int_not_equal(redrive_call(f->handler, "t", give_a_result_and_fail, NULL, NULL), 0);
 }
 
 static int be_verbose(struct redrive_run *run, void *arg)
@@ -161,19 +141,15 @@ static int check_cut(const struct redrive_dead_letter *entry, void *ctx)
     return 0;
 }
 
-static void endless_messages_are_cut(void **state)
+HANDLER_TEST(endless_messages_are_cut)
 {
-    (void)state;
-    struct fixture f;
-    fixture_init(&f);
     size_t len = REDRIVE_STACKTRACE_MAX + 1000;
     char *text = malloc(len + 1);
     memset(text, 'x', len);
     text[len] = '\0';
-    redrive_call(f.handler, "t", be_verbose, text, NULL);
+    redrive_call(f->handler, "t", be_verbose, text, NULL);
     free(text);
-    assert_int_equal(redrive_dlq_list(f.handler, NULL, check_cut, NULL), 0);
-    fixture_release(&f);
+    assert_int_equal(redrive_dlq_list(f->handler, NULL, check_cut, NULL), 0);
 }
 
 static int submit_another(struct redrive_run *run, void *arg)
@@ -184,31 +160,13 @@ static int submit_another(struct redrive_run *run, void *arg)
     return redrive_run_attempt(run) < 2 ? -EAGAIN : 0;
 }
 
-static void a_function_may_submit_to_its_own_handler(void **state)
+OPTIONS_TEST(a_function_may_submit_to_its_own_handler)
 {
-    (void)state;
-    struct fixture f;
-    fixture_options(&f);
-    f.options.concurrency = 1;
-    fixture_new_handler(&f);
+    f->options.concurrency = 1;
+    fixture_new_handler(f);
     struct redrive_result result;
-    assert_int_equal(redrive_call(f.handler, "outer", submit_another, &f, &result), 0);
+    assert_int_equal(redrive_call(f->handler, "outer", submit_another, f, &result), 0);
     assert_int_equal(result.elapsed_ms, 3000 + 1000 + 3000);
-    assert_int_equal(metrics_of(f.handler).attempts, 2 + 6);
-    check_balance(f.handler);
-    fixture_release(&f);
-}
-
-CHECK_FILE(function)
-{
-    const struct CMUnitTest tests[] = {
-        T(a_function_sees_its_job),
-        T(a_value_that_says_nothing_is_transient_and_unclassified),
-        T(a_failure_without_facts_is_a_failure),
-        T(the_last_word_counts),
-        T(a_result_is_handed_out_also_when_the_job_failed),
-        T(endless_messages_are_cut),
-        T(a_function_may_submit_to_its_own_handler),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    assert_int_equal(metrics_of(f->handler).attempts, 2 + 6);
+    check_balance(f->handler);
 }

@@ -3,9 +3,8 @@
 
 /* ---- Options --------------------------------------------------------------------------------- */
 
-static void all_defaults_make_a_handler(void **state)
+TEST(all_defaults_make_a_handler)
 {
-    (void)state;
     struct redrive_handler *h = redrive_handler_new(NULL, NULL);
     assert_non_null(h);
     assert_string_equal(redrive_handler_name(h), "redrive");
@@ -15,25 +14,21 @@ static void all_defaults_make_a_handler(void **state)
     assert_string_equal(redrive_version(), REDRIVE_VERSION);
 }
 
-static void options_are_copied(void **state)
+OPTIONS_TEST(options_are_copied)
 {
-    (void)state;
-    struct fixture f;
-    fixture_options(&f);
     char name[] = "billing";
-    f.options.name = name;
-    f.policy.max_retries = 1;
-    f.breaker.failure_threshold = 9;
-    fixture_new_handler(&f);
+    f->options.name = name;
+    f->policy.max_retries = 1;
+    f->breaker.failure_threshold = 9;
+    fixture_new_handler(f);
     name[0] = 'x';
-    f.policy.max_retries = 50;
-    f.breaker.failure_threshold = 1;
-    assert_string_equal(redrive_handler_name(f.handler), "billing");
+    f->policy.max_retries = 50;
+    f->breaker.failure_threshold = 1;
+    assert_string_equal(redrive_handler_name(f->handler), "billing");
     struct redrive_result result;
-    redrive_call(f.handler, "t", refuse_connection, NULL, &result);
+    redrive_call(f->handler, "t", refuse_connection, NULL, &result);
     assert_int_equal(result.attempts, 2);
-    assert_int_equal(breaker_of(f.handler, "t").config.failure_threshold, 9);
-    fixture_release(&f);
+    assert_int_equal(breaker_of(f->handler, "t").config.failure_threshold, 9);
 }
 
 static void check_refused(const struct redrive_handler_options *options, int code,
@@ -47,9 +42,8 @@ static void check_refused(const struct redrive_handler_options *options, int cod
     assert_null(redrive_handler_new(options, NULL));
 }
 
-static void wrong_options_are_refused(void **state)
+TEST(wrong_options_are_refused)
 {
-    (void)state;
     struct fixture f;
     fixture_options(&f);
     struct redrive_handler_options options = f.options;
@@ -76,9 +70,8 @@ static void wrong_options_are_refused(void **state)
     check_refused(&options, REDRIVE_E_RANGE, NULL);
 }
 
-static void the_process_shares_one_handler(void **state)
+TEST(the_process_shares_one_handler)
 {
-    (void)state;
     struct redrive_result result;
     assert_int_equal(redrive_call(NULL, "t", succeed, NULL, &result), 0);
     struct redrive_handler *h = redrive_handler_default();
@@ -91,9 +84,8 @@ static void the_process_shares_one_handler(void **state)
 }
 
 /* A wall clock that says 1970 would make ids and dates useless. */
-static void timestamps_are_wall_time(void **state)
+TEST(timestamps_are_wall_time)
 {
-    (void)state;
     struct redrive_handler *h = redrive_handler_new(NULL, NULL);
     int64_t now_ms = (int64_t)time(NULL) * 1000;
     redrive_call(h, "t", succeed, NULL, NULL);
@@ -141,9 +133,8 @@ static void diary_fixture(struct fixture *f, struct diary *diary)
     diary->handler = f->handler;
 }
 
-static void the_monitor_hears_everything_in_order(void **state)
+TEST(the_monitor_hears_everything_in_order)
 {
-    (void)state;
     struct fixture f;
     struct diary diary;
     diary_fixture(&f, &diary);
@@ -178,9 +169,8 @@ static void the_monitor_hears_everything_in_order(void **state)
     fixture_release(&f);
 }
 
-static void an_end_while_waiting_speaks_of_the_last_failure(void **state)
+TEST(an_end_while_waiting_speaks_of_the_last_failure)
 {
-    (void)state;
     struct fixture f;
     struct diary diary;
     diary_fixture(&f, &diary);
@@ -204,28 +194,23 @@ static void cancel_when_retrying(const struct redrive_event *event, void *ctx)
     }
 }
 
-static void a_monitor_may_cancel_the_job_it_hears_of(void **state)
+OPTIONS_TEST(a_monitor_may_cancel_the_job_it_hears_of)
 {
-    (void)state;
-    struct fixture f;
     struct diary diary = {0};
-    fixture_options(&f);
-    f.options.monitor = cancel_when_retrying;
-    f.options.monitor_ctx = &diary;
-    fixture_new_handler(&f);
-    diary.handler = f.handler;
+    f->options.monitor = cancel_when_retrying;
+    f->options.monitor_ctx = &diary;
+    fixture_new_handler(f);
+    diary.handler = f->handler;
     struct redrive_result result;
-    assert_int_equal(redrive_call(f.handler, "t", refuse_connection, NULL, &result),
+    assert_int_equal(redrive_call(f->handler, "t", refuse_connection, NULL, &result),
                      REDRIVE_E_CANCELLED);
     assert_int_equal(result.attempts, 1);
     assert_int_equal(result.elapsed_ms, 0);
     assert_string_equal(diary.text, "received started retrying cancelled ");
-    fixture_release(&f);
 }
 
-static void events_have_names(void **state)
+TEST(events_have_names)
 {
-    (void)state;
     assert_string_equal(redrive_event_name(REDRIVE_EVENT_RECEIVED), "received");
     assert_string_equal(redrive_event_name(REDRIVE_EVENT_FAILED), "failed");
     assert_string_equal(redrive_event_name((enum redrive_event_type)99), "unknown");
@@ -241,17 +226,14 @@ static int take_a_while(struct redrive_run *run, void *arg)
     return 0;
 }
 
-static void counters_count(void **state)
+HANDLER_TEST(counters_count)
 {
-    (void)state;
-    struct fixture f;
-    fixture_init(&f);
     struct script script = {.failures = 2, .code = -ECONNREFUSED};
-    redrive_call(f.handler, "t", run_script, &script, NULL);
-    redrive_call(f.handler, "t", find_input_malformed, NULL, NULL);
+    redrive_call(f->handler, "t", run_script, &script, NULL);
+    redrive_call(f->handler, "t", find_input_malformed, NULL, NULL);
     for (int i = 0; i < 98; i++)
-        redrive_call(f.handler, "t", take_a_while, &f, NULL);
-    struct redrive_metrics m = metrics_of(f.handler);
+        redrive_call(f->handler, "t", take_a_while, f, NULL);
+    struct redrive_metrics m = metrics_of(f->handler);
     assert_int_equal(m.jobs_received, 100);
     assert_int_equal(m.jobs_completed, 99);
     assert_int_equal(m.jobs_dlq, 1);
@@ -264,24 +246,19 @@ static void counters_count(void **state)
     assert_true(m.p50_ms > 95 && m.p50_ms < 105);
     assert_true(m.p99_ms > 95 && m.p99_ms < 105);
     assert_int_equal(m.running + m.waiting + m.parked + m.queued, 0);
-    check_balance(f.handler);
-    redrive_metrics_get(f.handler, NULL);
+    check_balance(f->handler);
+    redrive_metrics_get(f->handler, NULL);
     redrive_metrics_get(NULL, &m);
-    fixture_release(&f);
 }
 
-static void an_idle_handler_is_healthy_and_averages_nothing(void **state)
+HANDLER_TEST(an_idle_handler_is_healthy_and_averages_nothing)
 {
-    (void)state;
-    struct fixture f;
-    fixture_init(&f);
-    struct redrive_health health = health_of(f.handler);
+    struct redrive_health health = health_of(f->handler);
     assert_string_equal(health.status, "healthy");
     assert_true(health.health_score == 1);
-    assert_true(metrics_of(f.handler).average_retries == 0);
-    redrive_health_get(f.handler, NULL);
+    assert_true(metrics_of(f->handler).average_retries == 0);
+    redrive_health_get(f->handler, NULL);
     redrive_health_get(NULL, &health);
-    fixture_release(&f);
 }
 
 static int run_out_of_space(struct redrive_run *run, void *arg)
@@ -290,45 +267,22 @@ static int run_out_of_space(struct redrive_run *run, void *arg)
     return -ENOSPC;
 }
 
-static void health_falls_with_failures_and_rises_with_time(void **state)
+OPTIONS_TEST(health_falls_with_failures_and_rises_with_time)
 {
-    (void)state;
-    struct fixture f;
-    fixture_options(&f);
-    f.policy.max_retries = 0;
-    fixture_new_handler(&f);
+    f->policy.max_retries = 0;
+    fixture_new_handler(f);
     for (int i = 0; i < 10; i++)
-        redrive_call(f.handler, "t", find_input_malformed, NULL, NULL);
-    assert_string_equal(health_of(f.handler).status, "healthy"); /* the jobs' own fault */
+        redrive_call(f->handler, "t", find_input_malformed, NULL, NULL);
+    assert_string_equal(health_of(f->handler).status, "healthy"); /* the jobs' own fault */
     for (int i = 0; i < 200; i++)
-        redrive_call(f.handler, "t", run_out_of_space, NULL, NULL);
-    struct redrive_health health = health_of(f.handler);
+        redrive_call(f->handler, "t", run_out_of_space, NULL, NULL);
+    struct redrive_health health = health_of(f->handler);
     assert_string_equal(health.status, "unhealthy");
     assert_true(health.success_rate < 0.1);
     assert_true(health.error_rate > 0.9);
     for (int i = 0; i < 300; i++) {
-        atomic_fetch_add(&f.clock.now_ms, SECOND);
-        redrive_call(f.handler, "t", succeed, NULL, NULL);
+        atomic_fetch_add(&f->clock.now_ms, SECOND);
+        redrive_call(f->handler, "t", succeed, NULL, NULL);
     }
-    assert_string_equal(health_of(f.handler).status, "healthy");
-    fixture_release(&f);
-}
-
-CHECK_FILE(handler)
-{
-    const struct CMUnitTest tests[] = {
-        T(all_defaults_make_a_handler),
-        T(options_are_copied),
-        T(wrong_options_are_refused),
-        T(the_process_shares_one_handler),
-        T(timestamps_are_wall_time),
-        T(the_monitor_hears_everything_in_order),
-        T(an_end_while_waiting_speaks_of_the_last_failure),
-        T(a_monitor_may_cancel_the_job_it_hears_of),
-        T(events_have_names),
-        T(counters_count),
-        T(an_idle_handler_is_healthy_and_averages_nothing),
-        T(health_falls_with_failures_and_rises_with_time),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    assert_string_equal(health_of(f->handler).status, "healthy");
 }

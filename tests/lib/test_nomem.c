@@ -40,9 +40,8 @@ static void with_ever_more_memory(attempt_fn attempt, void (*prepare)(struct fix
 
 /* ---- Tests ----------------------------------------------------------------------------------- */
 
-static void a_handler_is_made_whole_or_not_at_all(void **state)
+TEST(a_handler_is_made_whole_or_not_at_all)
 {
-    (void)state;
     struct fixture f;
     fixture_options(&f);
     const struct redrive_classify_row row = {.source = REDRIVE_SOURCE_ERROR_TYPE,
@@ -110,9 +109,8 @@ static bool submit_and_keep_everything(struct fixture *f)
     return is_whole;
 }
 
-static void a_job_that_dies_without_memory_is_still_reported(void **state)
+TEST(a_job_that_dies_without_memory_is_still_reported)
 {
-    (void)state;
     with_ever_more_memory(submit_and_die, NULL);
     with_ever_more_memory(submit_and_keep_everything, NULL);
 }
@@ -147,9 +145,8 @@ static bool retry_and_die_again(struct fixture *f)
     return epoch == 1;
 }
 
-static void a_redriven_job_never_loses_its_dead_letter(void **state)
+TEST(a_redriven_job_never_loses_its_dead_letter)
 {
-    (void)state;
     with_ever_more_memory(retry_and_die_again, bury_one);
 }
 
@@ -177,9 +174,8 @@ static bool edit_in_full_table(struct fixture *f)
     return rc == 0;
 }
 
-static void an_edit_happens_or_not(void **state)
+TEST(an_edit_happens_or_not)
 {
-    (void)state;
     with_ever_more_memory(edit, bury_one);
     with_ever_more_memory(edit_in_full_table, bury_six);
 }
@@ -198,9 +194,8 @@ static bool group(struct fixture *f)
     return rc == 0;
 }
 
-static void groups_come_all_or_not_at_all(void **state)
+TEST(groups_come_all_or_not_at_all)
 {
-    (void)state;
     with_ever_more_memory(group, bury_one);
 }
 
@@ -214,9 +209,8 @@ static bool configure(struct fixture *f)
     return rc == 0;
 }
 
-static void a_breaker_is_made_or_not(void **state)
+TEST(a_breaker_is_made_or_not)
 {
-    (void)state;
     with_ever_more_memory(configure, NULL);
 }
 
@@ -230,24 +224,19 @@ static int give_result(struct redrive_run *run, void *arg)
     return 0;
 }
 
-static void a_result_that_cannot_be_copied_leaves_the_earlier(void **state)
+HANDLER_TEST(a_result_that_cannot_be_copied_leaves_the_earlier)
 {
-    (void)state;
-    struct fixture f;
-    fixture_init(&f);
     int rc = 0;
     struct redrive_result result;
-    assert_int_equal(redrive_call(f.handler, "t", give_result, &rc, &result), 0);
+    assert_int_equal(redrive_call(f->handler, "t", give_result, &rc, &result), 0);
     assert_int_equal(rc, REDRIVE_E_NOMEM);
     assert_memory_equal(result.data, "one", 3);
     redrive_result_release(&result);
-    fixture_release(&f);
 }
 
 /* Last: the shared handler cannot be made a second time. */
-static void without_memory_there_is_no_shared_handler(void **state)
+TEST(without_memory_there_is_no_shared_handler)
 {
-    (void)state;
     until_failure = 0;
     struct redrive_result result;
     int rc = redrive_call(NULL, "t", succeed, NULL, &result);
@@ -255,19 +244,4 @@ static void without_memory_there_is_no_shared_handler(void **state)
     assert_int_equal(rc, REDRIVE_E_NOMEM);
     assert_int_equal(result.state, REDRIVE_STATE_FAILED);
     assert_null(redrive_handler_default());
-}
-
-CHECK_FILE(nomem)
-{
-    const struct CMUnitTest tests[] = {
-        T(a_handler_is_made_whole_or_not_at_all),
-        T(a_job_that_dies_without_memory_is_still_reported),
-        T(a_redriven_job_never_loses_its_dead_letter),
-        T(an_edit_happens_or_not),
-        T(groups_come_all_or_not_at_all),
-        T(a_breaker_is_made_or_not),
-        T(a_result_that_cannot_be_copied_leaves_the_earlier),
-        T(without_memory_there_is_no_shared_handler),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,9 +1,8 @@
 /* The core under its public names: classify, decide, a breaker without a handler. */
 #include "fixture.h"
 
-static void a_failure_is_classified_by_its_base_types(void **state)
+TEST(a_failure_is_classified_by_its_base_types)
 {
-    (void)state;
     const char *const types[] = {"shop.Odd", "builtins.ConnectionError", "builtins.OSError"};
     struct redrive_failure failure = {.error_types = types, .n_error_types = 3, .failed = true};
     struct redrive_verdict v = redrive_classify(NULL, &failure, NULL);
@@ -15,9 +14,8 @@ static void a_failure_is_classified_by_its_base_types(void **state)
     assert_true(v.unclassified);
 }
 
-static void rows_of_a_classifier_come_first_and_know_the_task(void **state)
+TEST(rows_of_a_classifier_come_first_and_know_the_task)
 {
-    (void)state;
     struct redrive_classify_row row = {.source = REDRIVE_SOURCE_ERROR_TYPE,
                                        .pattern = "Odd*",
                                        .class_ = REDRIVE_CLASS_RATE_LIMITED,
@@ -40,9 +38,8 @@ static void rows_of_a_classifier_come_first_and_know_the_task(void **state)
     assert_int_equal(err.code, REDRIVE_E_INVALID);
 }
 
-static void the_decision_is_that_of_the_handler(void **state)
+TEST(the_decision_is_that_of_the_handler)
 {
-    (void)state;
     struct redrive_policy policy;
     redrive_policy_init(&policy);
     struct redrive_failure failure = {.errnum = ECONNREFUSED};
@@ -66,9 +63,8 @@ static void the_decision_is_that_of_the_handler(void **state)
     assert_int_equal(redrive_decide(&facts, NULL, &policy, NULL).state, REDRIVE_STATE_COMPLETED);
 }
 
-static void a_circuit_opens_probes_and_closes(void **state)
+TEST(a_circuit_opens_probes_and_closes)
 {
-    (void)state;
     struct redrive_breaker_config config;
     redrive_breaker_config_init(&config);
     config.failure_threshold = 2;
@@ -108,15 +104,4 @@ static void a_circuit_opens_probes_and_closes(void **state)
     c = redrive_circuit_new(NULL, 0, NULL);
     assert_non_null(c);
     redrive_circuit_free(c);
-}
-
-CHECK_FILE(parts)
-{
-    const struct CMUnitTest tests[] = {
-        T(a_failure_is_classified_by_its_base_types),
-        T(rows_of_a_classifier_come_first_and_know_the_task),
-        T(the_decision_is_that_of_the_handler),
-        T(a_circuit_opens_probes_and_closes),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -49,9 +49,8 @@ static void *wait_for_maps(void *arg)
 
 /* One waits for the only slot, to go as a probe; the other has the slot, and waits for the probe.
  */
-static void a_nested_job_does_not_wait_for_one_that_wants_its_slot(void **state)
+TEST(a_nested_job_does_not_wait_for_one_that_wants_its_slot)
 {
-    (void)state;
     struct redrive_handler *h = handler_with(REDRIVE_ON_OPEN_PARK, 1);
     pthread_t older;
     redrive_breaker_simulate_failure(h, "maps");
@@ -81,9 +80,8 @@ static void *hang_in_maps(void *arg)
     return NULL;
 }
 
-static void a_probe_that_hangs_blocks_nobody_after_its_lease(void **state)
+TEST(a_probe_that_hangs_blocks_nobody_after_its_lease)
 {
-    (void)state;
     struct redrive_handler *h = handler_with(REDRIVE_ON_OPEN_REJECT, 0);
     pthread_t probe;
     redrive_breaker_simulate_failure(h, "maps");
@@ -122,9 +120,8 @@ static int retry_in_vain(const struct redrive_dead_letter *entry, void *ctx)
     return 0;
 }
 
-static void a_walk_over_dead_letters_ends_even_if_they_die_again(void **state)
+TEST(a_walk_over_dead_letters_ends_even_if_they_die_again)
 {
-    (void)state;
     struct walk walk = {.handler = redrive_handler_new(NULL, NULL)};
     for (int i = 0; i < 3; i++)
         redrive_call(walk.handler, "convert", die, NULL, NULL);
@@ -153,9 +150,8 @@ static int fail_for_a_while(struct redrive_run *run, void *arg)
     return redrive_run_fail(run, &(struct redrive_failure){.http_status = 503});
 }
 
-static void four_centuries_of_virtual_time_pass(void **state)
+TEST(four_centuries_of_virtual_time_pass)
 {
-    (void)state;
     struct redrive_policy policy;
     redrive_policy_init(&policy);
     policy.total_timeout_ms = 0;
@@ -179,9 +175,8 @@ static void four_centuries_of_virtual_time_pass(void **state)
     redrive_handler_free(h);
 }
 
-static void purging_all_means_all_whatever_the_clock_says(void **state)
+TEST(purging_all_means_all_whatever_the_clock_says)
 {
-    (void)state;
     struct redrive_handler_options options = {
         .clock = {.now_ms = virtual_now, .wait_ms = virtual_wait}};
     struct redrive_handler *h = redrive_handler_new(&options, NULL);
@@ -199,9 +194,8 @@ static int be_refused(struct redrive_run *run, void *arg)
     return redrive_run_fail(run, &(struct redrive_failure){.status = "authentication"});
 }
 
-static void health_is_called_what_the_options_say(void **state)
+TEST(health_is_called_what_the_options_say)
 {
-    (void)state;
     struct redrive_handler_options options = {.healthy_from = 1, .degraded_from = 0.999};
     struct redrive_handler *h = redrive_handler_new(&options, NULL);
     struct redrive_health health;
@@ -216,17 +210,4 @@ static void health_is_called_what_the_options_say(void **state)
     struct redrive_err err;
     assert_null(redrive_handler_new(&options, &err));
     assert_int_equal(err.code, REDRIVE_E_RANGE);
-}
-
-CHECK_FILE(progress)
-{
-    const struct CMUnitTest tests[] = {
-        T(a_nested_job_does_not_wait_for_one_that_wants_its_slot),
-        T(a_probe_that_hangs_blocks_nobody_after_its_lease),
-        T(a_walk_over_dead_letters_ends_even_if_they_die_again),
-        T(four_centuries_of_virtual_time_pass),
-        T(health_is_called_what_the_options_say),
-        T(purging_all_means_all_whatever_the_clock_says),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -4,9 +4,8 @@
 
 /* ---- Success and failure --------------------------------------------------------------------- */
 
-static void a_job_that_succeeds_is_completed_with_its_result(void **state)
+BOTH_TEST(a_job_that_succeeds_is_completed_with_its_result)
 {
-    const struct bed *bed = *state;
     atomic_int n = 0;
     struct redrive_job_status job;
     submit(bed->queue, "t", "a");
@@ -50,9 +49,8 @@ static int give_much(struct redrive_task_run *run, void *arg)
     return redrive_task_run_result(run, much, sizeof much);
 }
 
-static void a_job_is_given_the_results_of_those_that_it_waited_for(void **state)
+BOTH_TEST(a_job_is_given_the_results_of_those_that_it_waited_for)
 {
-    const struct bed *bed = *state;
     const struct redrive_job_after after[] = {{.id = "a"}, {.id = "much"}};
     const struct redrive_job_spec jobs[] = {
         {.task = "look", .id = "a"},
@@ -75,9 +73,8 @@ static int look_at_mask(struct redrive_task_run *run, void *arg)
     return pthread_sigmask(SIG_SETMASK, NULL, arg);
 }
 
-static void signals_are_left_to_the_program(void **state)
+BOTH_TEST(signals_are_left_to_the_program)
 {
-    const struct bed *bed = *state;
     sigset_t mask, mine;
     submit(bed->queue, "t", "a");
     bed_handle(bed->queue, "t", look_at_mask, &mask, 1);
@@ -110,9 +107,8 @@ static int elect(struct redrive_task_run *run, void *arg)
     return 0;
 }
 
-static void a_function_sees_its_job(void **state)
+BOTH_TEST(a_function_sees_its_job)
 {
-    const struct bed *bed = *state;
     const struct redrive_job_spec job = {
         .task = "t",
         .id = "a",
@@ -141,9 +137,8 @@ static int compare_trace(struct redrive_task_run *run, void *arg)
     return 0;
 }
 
-static void a_function_sees_the_trace_of_its_submitter(void **state)
+BOTH_TEST(a_function_sees_the_trace_of_its_submitter)
 {
-    const struct bed *bed = *state;
     const struct redrive_job_spec jobs[] = {
         {.task = "t", .id = "traced", .retry = "{\"max_retries\":7}", .traceparent = PARENT},
         {.task = "t", .id = "not traced", .retry = "{\"max_retries\":7}", .traceparent = "no"},
@@ -168,9 +163,8 @@ static int keep_letter(const struct redrive_dead_letter *letter, void *ctx)
     return redrive_queue_submit(ctx, &job, 1, 0, NULL, NULL);
 }
 
-static void a_dead_letter_of_a_handler_is_kept_in_a_store(void **state)
+BOTH_TEST(a_dead_letter_of_a_handler_is_kept_in_a_store)
 {
-    const struct bed *bed = *state;
     const struct redrive_dead_letter letter = {
         .task = "t",
         .id = "a",
@@ -202,9 +196,8 @@ static int refuse_connection(struct redrive_task_run *run, void *arg)
     return -ECONNREFUSED;
 }
 
-static void a_failure_is_retried_until_it_is_a_dead_letter(void **state)
+BOTH_TEST(a_failure_is_retried_until_it_is_a_dead_letter)
 {
-    const struct bed *bed = *state;
     atomic_int n = 0;
     struct redrive_job_status job;
     submit(bed->queue, "t", "a");
@@ -239,9 +232,8 @@ static int fail_as_derived(struct redrive_task_run *run, void *arg)
     return 1;
 }
 
-static void a_base_type_is_looked_for_in_the_lists_of_a_policy(void **state)
+BOTH_TEST(a_base_type_is_looked_for_in_the_lists_of_a_policy)
 {
-    const struct bed *bed = *state;
     const struct redrive_job_spec jobs[] = {
         {.task = "t", .id = "listed", .retry = "{\"retry_on\": [\"HTTPError\"]}"},
         {.task = "t", .id = "other", .retry = "{\"retry_on\": [\"ValueError\"]}"},
@@ -272,9 +264,8 @@ static int64_t wait_half_a_minute(uint32_t n, uint64_t seed, void *ctx)
     return 30 * 1000;
 }
 
-static void a_program_may_bring_its_own_strategy(void **state)
+BOTH_TEST(a_program_may_bring_its_own_strategy)
 {
-    const struct bed *bed = *state;
     atomic_uint asked = 0;
     const struct redrive_handle_options options = {.delay = wait_half_a_minute,
                                                    .delay_ctx = &asked};
@@ -296,9 +287,8 @@ static int fail_as_configured(struct redrive_task_run *run, void *arg)
     return -ENOSPC;
 }
 
-static void what_a_failure_says_is_kept_and_decides(void **state)
+BOTH_TEST(what_a_failure_says_is_kept_and_decides)
 {
-    const struct bed *bed = *state;
     struct redrive_job_status job;
     submit(bed->queue, "t", "a");
     submit(bed->queue, "odd", "b");
@@ -336,9 +326,8 @@ static int run_out_of_time(struct redrive_task_run *run, void *arg)
     return -ECANCELED;
 }
 
-static void a_run_that_is_out_of_time_is_told_and_has_timed_out(void **state)
+BOTH_TEST(a_run_that_is_out_of_time_is_told_and_has_timed_out)
 {
-    const struct bed *bed = *state;
     const struct redrive_handle_options options = {.timeout_ms = 20};
     const struct redrive_job_spec spec = {.task = "t", .id = "a", .retry = "{\"max_attempts\":1}"};
     struct redrive_job_status job;
@@ -359,9 +348,8 @@ static int look_at_time(struct redrive_task_run *run, void *arg)
     return redrive_task_run_cancelled(run);
 }
 
-static void a_time_out_that_is_too_far_away_is_none(void **state)
+BOTH_TEST(a_time_out_that_is_too_far_away_is_none)
 {
-    const struct bed *bed = *state;
     const struct redrive_handle_options options = {.timeout_ms = INT64_MAX};
     int64_t left_ms = 0;
     submit(bed->queue, "t", "a");
@@ -379,9 +367,8 @@ static int give_too_much(struct redrive_task_run *run, void *arg)
     return 0;
 }
 
-static void a_result_that_is_too_big_leaves_the_earlier_one(void **state)
+BOTH_TEST(a_result_that_is_too_big_leaves_the_earlier_one)
 {
-    const struct bed *bed = *state;
     char *big = calloc(1, REDRIVE_RESULT_MAX + 1);
     struct redrive_job_status job;
     submit(bed->queue, "t", "a");
@@ -391,24 +378,4 @@ static void a_result_that_is_too_big_leaves_the_earlier_one(void **state)
     assert_int_equal(job.result_len, 2);
     redrive_queue_job_release(&job);
     free(big);
-}
-
-CHECK_FILE(queue)
-{
-    const struct CMUnitTest tests[] = {
-        IN_BOTH(a_job_that_succeeds_is_completed_with_its_result),
-        IN_BOTH(a_job_is_given_the_results_of_those_that_it_waited_for),
-        IN_BOTH(signals_are_left_to_the_program),
-        IN_BOTH(a_function_sees_its_job),
-        IN_BOTH(a_function_sees_the_trace_of_its_submitter),
-        IN_BOTH(a_dead_letter_of_a_handler_is_kept_in_a_store),
-        IN_BOTH(a_failure_is_retried_until_it_is_a_dead_letter),
-        IN_BOTH(what_a_failure_says_is_kept_and_decides),
-        IN_BOTH(a_program_may_bring_its_own_strategy),
-        IN_BOTH(a_base_type_is_looked_for_in_the_lists_of_a_policy),
-        IN_BOTH(a_run_that_is_out_of_time_is_told_and_has_timed_out),
-        IN_BOTH(a_time_out_that_is_too_far_away_is_none),
-        IN_BOTH(a_result_that_is_too_big_leaves_the_earlier_one),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -85,25 +85,22 @@ static int held_at_once(bool no_ahead, const char *retry)
 
 /* On a busy machine a run may be interrupted for long, and then none is claimed ahead for a while.
  */
-static void short_jobs_are_claimed_ahead(void **state)
+TEST(short_jobs_are_claimed_ahead)
 {
     int most = 0;
-    (void)state;
     for (int i = 0; i < 10 && most < 2; i++)
         most = held_at_once(false, NULL);
     assert_in_range(most, 2, 5);
 }
 
-static void none_are_if_that_is_not_wanted(void **state)
+TEST(none_are_if_that_is_not_wanted)
 {
-    (void)state;
     assert_int_equal(held_at_once(true, NULL), 1);
 }
 
 /* Which the task knows nothing of. */
-static void none_are_if_a_job_has_a_single_attempt_of_its_own(void **state)
+TEST(none_are_if_a_job_has_a_single_attempt_of_its_own)
 {
-    (void)state;
     for (int i = 0; i < 3; i++)
         assert_int_equal(held_at_once(false, "{\"max_attempts\":1}"), 1);
 }
@@ -127,9 +124,8 @@ static void wait_for_running(struct redrive_queue *q, int n)
     }
 }
 
-static void jobs_that_wait_behind_a_long_one_are_given_back(void **state)
+FILE_TEST(jobs_that_wait_behind_a_long_one_are_given_back)
 {
-    const struct bed *bed = *state;
     struct load load = {0};
     struct worker worker;
     submit_numbered(bed->queue);
@@ -144,9 +140,8 @@ static void jobs_that_wait_behind_a_long_one_are_given_back(void **state)
     assert_int_equal(atomic_load(&load.n), JOBS);
 }
 
-static void a_stop_gives_back_what_has_not_started(void **state)
+FILE_TEST(a_stop_gives_back_what_has_not_started)
 {
-    const struct bed *bed = *state;
     struct load load = {0};
     struct worker worker;
     submit_numbered(bed->queue);
@@ -184,9 +179,8 @@ static int stop_and_return(struct redrive_task_run *run, void *arg)
 }
 
 /* Also when its thread goes on before the one that called work has seen the stop. */
-static void a_function_that_stops_the_queue_is_the_last_to_run(void **state)
+FILE_TEST(a_function_that_stops_the_queue_is_the_last_to_run)
 {
-    const struct bed *bed = *state;
     const struct sigaction action = {.sa_handler = hold_up};
     struct load load = {.worker = pthread_self()};
     struct redrive_err err = {0};
@@ -234,9 +228,8 @@ static int stop_meanwhile(struct redrive_task_run *run, void *arg)
 
 /* The thread that called work settles for the only slot, and waits for the store, when that slot
  * leaves. */
-static void a_run_that_ends_while_others_are_given_back_is_settled(void **state)
+FILE_TEST(a_run_that_ends_while_others_are_given_back_is_settled)
 {
-    struct bed *bed = *state;
     struct load load = {0};
     struct redrive_err err = {0};
     char id[16];
@@ -260,9 +253,8 @@ static int fail_from(struct redrive_task_run *run, void *arg)
 }
 
 /* Those that are given back run as often as the others. */
-static void being_given_back_costs_no_attempt(void **state)
+FILE_TEST(being_given_back_costs_no_attempt)
 {
-    const struct bed *bed = *state;
     struct load load = {.fail_from = QUICK};
     struct worker worker;
     submit_numbered(bed->queue);
@@ -291,10 +283,11 @@ static int setup_with_breaker(void **state)
     return 0;
 }
 
+#define BED_TEST(test) TEST_WITH(test, setup_with_breaker, bed_teardown, struct bed *bed)
+
 /* Each failure is settled before the next job starts, so the third is the last. */
-static void none_starts_after_the_failure_that_opens_the_breaker(void **state)
+BED_TEST(none_starts_after_the_failure_that_opens_the_breaker)
 {
-    const struct bed *bed = *state;
     struct load load = {.fail_from = QUICK};
     submit_numbered(bed->queue);
     handle(bed->queue, fail_from, &load, false);
@@ -305,21 +298,4 @@ static void none_starts_after_the_failure_that_opens_the_breaker(void **state)
                          count_in(bed->queue, REDRIVE_STATE_RETRYING) +
                          count_in(bed->queue, REDRIVE_STATE_QUEUED),
                      JOBS - QUICK);
-}
-
-CHECK_FILE(queue_ahead)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(short_jobs_are_claimed_ahead),
-        cmocka_unit_test(none_are_if_that_is_not_wanted),
-        cmocka_unit_test(none_are_if_a_job_has_a_single_attempt_of_its_own),
-        IN_A_FILE(jobs_that_wait_behind_a_long_one_are_given_back),
-        IN_A_FILE(a_stop_gives_back_what_has_not_started),
-        IN_A_FILE(a_function_that_stops_the_queue_is_the_last_to_run),
-        IN_A_FILE(a_run_that_ends_while_others_are_given_back_is_settled),
-        IN_A_FILE(being_given_back_costs_no_attempt),
-        cmocka_unit_test_setup_teardown(none_starts_after_the_failure_that_opens_the_breaker,
-                                        setup_with_breaker, bed_teardown),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

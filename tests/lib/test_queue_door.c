@@ -22,9 +22,8 @@ static int open_with(const struct redrive_queue_options *options, struct redrive
     return rc;
 }
 
-static void what_cannot_be_opened_says_why(void **state)
+MEMORY_TEST(what_cannot_be_opened_says_why)
 {
-    const struct bed *bed = *state;
     struct redrive_err err = {0};
     assert_true(open_with(&(struct redrive_queue_options){.store = "tape:a"}, &err) < 0);
     assert_non_null(strstr(err.message, "not a store"));
@@ -40,9 +39,8 @@ static void what_cannot_be_opened_says_why(void **state)
                           &err) < 0);
 }
 
-static void the_configuration_names_the_store(void **state)
+MEMORY_TEST(the_configuration_names_the_store)
 {
-    const struct bed *bed = *state;
     char text[400];
     struct redrive_queue *queue;
     snprintf(text, sizeof text, "store: sqlite:%s/named.db\n", bed->dir);
@@ -56,9 +54,8 @@ static void the_configuration_names_the_store(void **state)
     redrive_queue_close(queue);
 }
 
-static void nothing_is_set_up_where_another_program_keeps_its_data(void **state)
+MEMORY_TEST(nothing_is_set_up_where_another_program_keeps_its_data)
 {
-    const struct bed *bed = *state;
     char url[400];
     struct redrive_err err = {0};
     struct redrive_queue *queue;
@@ -92,9 +89,8 @@ static void keep_line(const char *line, size_t len, void *ctx)
     pthread_mutex_unlock(&lines->mutex);
 }
 
-static void the_log_goes_to_the_callback(void **state)
+MEMORY_TEST(the_log_goes_to_the_callback)
 {
-    (void)state;
     struct lines lines = {.mutex = PTHREAD_MUTEX_INITIALIZER};
     struct redrive_queue *queue;
     const struct redrive_queue_options options = {
@@ -119,9 +115,8 @@ static void the_log_goes_to_the_callback(void **state)
 
 /* ---- Submits --------------------------------------------------------------------------------- */
 
-static void a_submit_that_is_a_repetition_is_answered_with_its_job(void **state)
+MEMORY_TEST(a_submit_that_is_a_repetition_is_answered_with_its_job)
 {
-    const struct bed *bed = *state;
     const struct redrive_job_spec jobs[] = {
         {.task = "t", .id = "a"},
         {.task = "t", .id = "a", .payload = "[2]"},
@@ -142,9 +137,8 @@ static void a_submit_that_is_a_repetition_is_answered_with_its_job(void **state)
     assert_int_equal(answers[5].state, REDRIVE_STATE_SCHEDULED);
 }
 
-static void a_refusal_names_its_place_and_spares_the_others(void **state)
+MEMORY_TEST(a_refusal_names_its_place_and_spares_the_others)
 {
-    const struct bed *bed = *state;
     const struct redrive_job_spec jobs[] = {
         {.task = "t", .id = "good"},
         {.task = "t", .payload = "{not json"},
@@ -173,9 +167,8 @@ static void a_refusal_names_its_place_and_spares_the_others(void **state)
     assert_int_equal(redrive_queue_submit(bed->queue, jobs, 0, 0, NULL, NULL), 0);
 }
 
-static void a_whole_batch_is_taken_or_refused(void **state)
+MEMORY_TEST(a_whole_batch_is_taken_or_refused)
 {
-    const struct bed *bed = *state;
     const struct redrive_job_spec jobs[] = {
         {.task = "t", .id = "good"},
         {.task = "t", .priority = 101},
@@ -189,9 +182,8 @@ static void a_whole_batch_is_taken_or_refused(void **state)
     assert_null(job.memory);
 }
 
-static void a_tenant_sees_its_own_jobs(void **state)
+MEMORY_TEST(a_tenant_sees_its_own_jobs)
 {
-    const struct bed *bed = *state;
     struct bed other = *bed;
     struct redrive_queue *a, *b;
     struct redrive_job_status job;
@@ -209,9 +201,8 @@ static void a_tenant_sees_its_own_jobs(void **state)
     redrive_queue_close(b);
 }
 
-static void a_job_that_is_not_there_cannot_be_found_or_cancelled(void **state)
+MEMORY_TEST(a_job_that_is_not_there_cannot_be_found_or_cancelled)
 {
-    const struct bed *bed = *state;
     struct redrive_job_status job;
     assert_int_equal(redrive_queue_job(bed->queue, "x", &job, NULL), REDRIVE_E_NOT_FOUND);
     assert_int_equal(redrive_queue_job(bed->queue, NULL, &job, NULL), REDRIVE_E_NOT_FOUND);
@@ -223,9 +214,8 @@ static void a_job_that_is_not_there_cannot_be_found_or_cancelled(void **state)
 
 /* ---- Functions ------------------------------------------------------------------------------- */
 
-static void functions_that_cannot_be_meant_are_refused(void **state)
+MEMORY_TEST(functions_that_cannot_be_meant_are_refused)
 {
-    const struct bed *bed = *state;
     struct redrive_queue *q = bed->queue;
     const struct redrive_handle_options many = {.concurrency = REDRIVE_CONCURRENCY_MAX + 1};
     const struct redrive_handle_options negative = {.timeout_ms = -1};
@@ -239,9 +229,8 @@ static void functions_that_cannot_be_meant_are_refused(void **state)
     assert_int_equal(redrive_queue_handle(q, "t", do_nothing, NULL, NULL, NULL), REDRIVE_E_EXISTS);
 }
 
-static void strict_tasks_refuse_a_function_for_a_word_that_is_misspelt(void **state)
+MEMORY_TEST(strict_tasks_refuse_a_function_for_a_word_that_is_misspelt)
 {
-    const struct bed *bed = *state;
     struct redrive_queue *queue;
     struct redrive_err err = {0};
     write_file(bed->config, "store: 'memory:'\nstrict_tasks: true\ntasks: {letter: {}}\n");
@@ -253,12 +242,11 @@ static void strict_tasks_refuse_a_function_for_a_word_that_is_misspelt(void **st
     redrive_queue_close(queue);
 }
 
-static void no_queue_is_refused_and_not_touched(void **state)
+TEST(no_queue_is_refused_and_not_touched)
 {
     const struct redrive_job_spec job = {.task = "t"};
     struct redrive_job_status status;
     struct redrive_err err = {0};
-    (void)state;
     assert_int_equal(redrive_queue_open(NULL, NULL, &err), REDRIVE_E_INVALID);
     assert_int_equal(redrive_queue_submit(NULL, &job, 1, 0, NULL, &err), REDRIVE_E_INVALID);
     assert_int_equal(redrive_queue_job(NULL, "a", &status, &err), REDRIVE_E_INVALID);
@@ -272,9 +260,8 @@ static void no_queue_is_refused_and_not_touched(void **state)
     redrive_queue_job_release(NULL);
 }
 
-static void what_a_job_needs_and_has_not_is_refused(void **state)
+MEMORY_TEST(what_a_job_needs_and_has_not_is_refused)
 {
-    const struct bed *bed = *state;
     const struct redrive_job_spec hollow = {.task = "t", .payload_len = 10};
     struct redrive_err err = {0};
     assert_int_equal(redrive_queue_submit(bed->queue, &hollow, 1, 0, NULL, &err),
@@ -285,9 +272,8 @@ static void what_a_job_needs_and_has_not_is_refused(void **state)
     assert_int_equal(redrive_queue_job(bed->queue, "a", NULL, NULL), REDRIVE_E_INVALID);
 }
 
-static void an_id_may_be_as_long_as_that_of_the_handler(void **state)
+MEMORY_TEST(an_id_may_be_as_long_as_that_of_the_handler)
 {
-    const struct bed *bed = *state;
     char id[REDRIVE_ID_MAX + 2];
     memset(id, 'x', sizeof id);
     id[REDRIVE_ID_MAX + 1] = '\0';
@@ -300,10 +286,9 @@ static void an_id_may_be_as_long_as_that_of_the_handler(void **state)
 }
 
 /* The program counts what SQLite takes, sets limits, or has its own reasons. */
-static void sqlite_goes_on_counting_the_memory_of_the_program(void **state)
+TEST(sqlite_goes_on_counting_the_memory_of_the_program)
 {
     struct bed *bed = bed_new("sqlite:");
-    (void)state;
     bed->queue = bed_open(bed);
     assert_true(sqlite3_memory_used() > 0);
     bed_free(bed);
@@ -324,12 +309,11 @@ static bool blocks_sigterm(const char *thread)
 }
 
 /* A program may block SIGTERM after it has opened a queue, and wait for it by sigwait(). */
-static void no_thread_of_an_open_queue_takes_signals(void **state)
+TEST(no_thread_of_an_open_queue_takes_signals)
 {
     struct bed *bed = bed_new("sqlite:");
     char self[32];
     int n = 0;
-    (void)state;
     snprintf(self, sizeof self, "%ld", (long)gettid());
     bed->queue = bed_open(bed);
     DIR *threads = opendir("/proc/self/task");
@@ -354,37 +338,12 @@ static int look_at_the_work(struct redrive_task_run *run, void *arg)
     return 0;
 }
 
-static void a_queue_is_worked_once_at_a_time(void **state)
+MEMORY_TEST(a_queue_is_worked_once_at_a_time)
 {
-    const struct bed *bed = *state;
     int codes[2] = {0};
     submit(bed->queue, "t", "a");
     assert_int_equal(redrive_queue_handle(bed->queue, "t", look_at_the_work, codes, NULL, NULL), 0);
     work_until_idle(bed->queue);
     assert_int_equal(codes[0], REDRIVE_E_STATE);
     assert_int_equal(codes[1], REDRIVE_E_STATE);
-}
-
-CHECK_FILE(queue_door)
-{
-    const struct CMUnitTest tests[] = {
-        IN_MEMORY(what_cannot_be_opened_says_why),
-        IN_MEMORY(the_configuration_names_the_store),
-        IN_MEMORY(nothing_is_set_up_where_another_program_keeps_its_data),
-        IN_MEMORY(the_log_goes_to_the_callback),
-        IN_MEMORY(a_submit_that_is_a_repetition_is_answered_with_its_job),
-        IN_MEMORY(a_refusal_names_its_place_and_spares_the_others),
-        IN_MEMORY(a_whole_batch_is_taken_or_refused),
-        IN_MEMORY(a_tenant_sees_its_own_jobs),
-        IN_MEMORY(a_job_that_is_not_there_cannot_be_found_or_cancelled),
-        IN_MEMORY(functions_that_cannot_be_meant_are_refused),
-        IN_MEMORY(strict_tasks_refuse_a_function_for_a_word_that_is_misspelt),
-        IN_MEMORY(a_queue_is_worked_once_at_a_time),
-        cmocka_unit_test(no_thread_of_an_open_queue_takes_signals),
-        cmocka_unit_test(no_queue_is_refused_and_not_touched),
-        IN_MEMORY(what_a_job_needs_and_has_not_is_refused),
-        IN_MEMORY(an_id_may_be_as_long_as_that_of_the_handler),
-        cmocka_unit_test(sqlite_goes_on_counting_the_memory_of_the_program),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -121,12 +121,13 @@ static void submit_on(struct field *f, size_t shard, size_t n)
     assert_int_equal(redrive_queue_submit(f->of[shard], jobs, n, 0, NULL, NULL), 0);
 }
 
+#define FIXTURE_TEST(test) TEST_AROUND(test, reset, NULL)
+
 /* Those of its own shard wait: it may have opened their breaker. */
-static void a_failure_that_is_not_settled_stops_no_job_of_another_shard(void **state)
+FIXTURE_TEST(a_failure_that_is_not_settled_stops_no_job_of_another_shard)
 {
     struct field f;
     struct worker worker;
-    (void)state;
     field_init(&f, 3);
     f.fails[0] = f.fails[1] = true;
     held_files[1].is_held = true;
@@ -157,11 +158,10 @@ static void a_failure_that_is_not_settled_stops_no_job_of_another_shard(void **s
 }
 
 /* A function of one thread has claimed four jobs ahead of each shard when that stops to settle. */
-static void shards_that_settle_nothing_leave_runs_for_the_jobs_of_another(void **state)
+FIXTURE_TEST(shards_that_settle_nothing_leave_runs_for_the_jobs_of_another)
 {
     struct field f;
     struct worker worker;
-    (void)state;
     field_init(&f, 1);
     for (size_t i = 0; i < N_SHARDS; i++)
         held_files[i].delay_ms = 20; /* so that jobs are claimed ahead */
@@ -212,10 +212,20 @@ static int end_together(struct redrive_task_run *run, void *arg)
     return is_early && number == 0 ? -ECONNREFUSED : 0;
 }
 
-/* Such as a large result on a disk that is nearly full. The job has the number 1. */
-static void an_outcome_that_the_store_does_not_take_holds_up_no_other(void **state)
+static int bed_reset(void **state)
 {
-    const struct bed *bed = *state;
+    reset(NULL);
+    return bed_setup(state);
+}
+
+#define RESET_FILE_TEST(test)                                                            \
+    CHECK_WITH(test, struct bed *bed)                                                    \
+    CHECK_ADD(test, #test, check_run_##test, bed_reset, bed_teardown, (void *)"sqlite:") \
+    static void test(struct bed *bed)
+
+/* Such as a large result on a disk that is nearly full. The job has the number 1. */
+RESET_FILE_TEST(an_outcome_that_the_store_does_not_take_holds_up_no_other)
+{
     struct gate gate = {0};
     struct worker worker;
     char id[16];
@@ -256,12 +266,11 @@ static int run_until_open(struct redrive_task_run *run, void *arg)
 #define BEAT_MS 2000
 
 /* One that was due meanwhile is not left out until the next one is due. */
-static void a_heartbeat_that_was_kept_is_soon_followed_by_the_next(void **state)
+FIXTURE_TEST(a_heartbeat_that_was_kept_is_soon_followed_by_the_next)
 {
     struct bed *bed = bed_new("sqlite:");
     struct gate gate = {0};
     struct worker worker;
-    (void)state;
     write_file(bed->config, "tasks: {t: {lease: 60s, heartbeat: 2s}}\n");
     bed->queue = bed_open(bed);
     WHOLE->kind = MOVE_EXTEND;
@@ -294,12 +303,11 @@ static struct bed *bed_with_lease(const char *yaml)
     return bed;
 }
 
-static void a_failed_heartbeat_is_tried_again_before_the_next_is_due(void **state)
+FIXTURE_TEST(a_failed_heartbeat_is_tried_again_before_the_next_is_due)
 {
     struct bed *bed = bed_with_lease("tasks: {t: {lease: 600s, heartbeat: 3s}}\n");
     struct gate gate = {0};
     struct worker worker;
-    (void)state;
     WHOLE->is_refused = true;
     bed_handle(bed->queue, "t", run_until_open, &gate, 1);
     worker_start(&worker, bed->queue);
@@ -329,13 +337,12 @@ static int return_if_told(struct redrive_task_run *run, void *arg)
 }
 
 /* The failure of a function that was told is none of the job's. */
-static void a_function_is_told_when_its_lease_is_over_while_the_store_hangs(void **state)
+FIXTURE_TEST(a_function_is_told_when_its_lease_is_over_while_the_store_hangs)
 {
     struct bed *bed = bed_with_lease("tasks: {t: {lease: 1s, heartbeat: 300ms, retry: {strategy: "
                                      "immediate, max_attempts: 2}}}\n");
     struct gate gate = {0};
     struct worker worker;
-    (void)state;
     WHOLE->is_held = true;
     bed_handle(bed->queue, "t", return_if_told, &gate, 2);
     worker_start(&worker, bed->queue);
@@ -362,14 +369,13 @@ static int stay(struct redrive_task_run *run, void *arg)
 }
 
 /* The lease is lost since no heartbeat gets through; other transactions do. */
-static void no_attempt_starts_while_an_earlier_one_runs(void **state)
+FIXTURE_TEST(no_attempt_starts_while_an_earlier_one_runs)
 {
     struct bed *bed = bed_with_lease("tasks: {t: {lease: 1s, heartbeat: 300ms, retry: {strategy: "
                                      "immediate, max_attempts: 5}}}\n");
     struct gate gate = {0};
     struct worker worker;
     struct redrive_job_status job = {0};
-    (void)state;
     WHOLE->is_refused = true;
     bed_handle(bed->queue, "t", stay, &gate, 2);
     worker_start(&worker, bed->queue);
@@ -404,12 +410,11 @@ static int take_turns(struct redrive_task_run *run, void *arg)
 }
 
 /* Two transactions for a job and not one would halve what such a task can do. */
-static void jobs_under_a_limit_are_settled_together_with_the_next_claim(void **state)
+FIXTURE_TEST(jobs_under_a_limit_are_settled_together_with_the_next_claim)
 {
     struct bed *bed = bed_new("sqlite:");
     struct gate gate = {0};
     struct worker worker;
-    (void)state;
     write_file(bed->config, "tasks: {t: {limits: {concurrency: 10}}}\n");
     bed->queue = bed_open(bed);
     WHOLE->is_held = true;
@@ -426,29 +431,4 @@ static void jobs_under_a_limit_are_settled_together_with_the_next_claim(void **s
     worker_stop(&worker, LONG_MS);
     assert_int_equal(gate.n_apart, 0);
     bed_free(bed);
-}
-
-static int bed_reset(void **state)
-{
-    reset(NULL);
-    return bed_setup(state);
-}
-
-#define RESET(function) cmocka_unit_test_setup(function, reset)
-
-CHECK_FILE(queue_held)
-{
-    const struct CMUnitTest tests[] = {
-        RESET(a_failure_that_is_not_settled_stops_no_job_of_another_shard),
-        RESET(shards_that_settle_nothing_leave_runs_for_the_jobs_of_another),
-        cmocka_unit_test_prestate_setup_teardown(
-            an_outcome_that_the_store_does_not_take_holds_up_no_other, bed_reset, bed_teardown,
-            (void *)"sqlite:"),
-        RESET(a_heartbeat_that_was_kept_is_soon_followed_by_the_next),
-        RESET(a_failed_heartbeat_is_tried_again_before_the_next_is_due),
-        RESET(a_function_is_told_when_its_lease_is_over_while_the_store_hangs),
-        RESET(no_attempt_starts_while_an_earlier_one_runs),
-        RESET(jobs_under_a_limit_are_settled_together_with_the_next_claim),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -132,9 +132,10 @@ static int look_at_it(struct bed *bed)
     return rc;
 }
 
-static void every_call_says_that_memory_is_out(void **state)
+#define BED_TEST(test) TEST_WITH(test, setup, teardown, struct bed *bed)
+
+BED_TEST(every_call_says_that_memory_is_out)
 {
-    struct bed *bed = *state;
     with_too_little_memory(open_it, bed);
     with_too_little_memory(handle_it, bed);
     with_too_little_memory(submit_it, bed);
@@ -151,9 +152,8 @@ static int do_nothing_with_a_payload(struct redrive_task_run *run, void *arg)
     return payload && *payload == '1' ? do_nothing(run, arg) : -EFAULT;
 }
 
-static void a_job_that_there_is_no_room_for_is_given_back_and_taken_again(void **state)
+BED_TEST(a_job_that_there_is_no_room_for_is_given_back_and_taken_again)
 {
-    struct bed *bed = *state;
     atomic_int n = 0;
     char *payload = calloc(1, ODD_SIZE);
     struct redrive_job_status job;
@@ -179,9 +179,8 @@ static void a_job_that_there_is_no_room_for_is_given_back_and_taken_again(void *
 
 /* ---- Threads --------------------------------------------------------------------------------- */
 
-static void work_without_enough_threads_does_not_begin(void **state)
+BED_TEST(work_without_enough_threads_does_not_begin)
 {
-    struct bed *bed = *state;
     const struct redrive_handle_options options = {.concurrency = 3};
     atomic_int n = 0;
     bed->queue = bed_open(bed);
@@ -195,25 +194,11 @@ static void work_without_enough_threads_does_not_begin(void **state)
     assert_int_equal(atomic_load(&n), 1);
 }
 
-static void a_queue_whose_threads_cannot_be_started_is_not_opened(void **state)
+BED_TEST(a_queue_whose_threads_cannot_be_started_is_not_opened)
 {
-    struct bed *bed = *state;
     for (int i = 1; i <= 2; i++) {
         atomic_store(&thread_fails_at, i);
         assert_int_equal(open_it(bed), REDRIVE_E_NOMEM);
         assert_null(bed->queue);
     }
-}
-
-#define N(function) cmocka_unit_test_setup_teardown(function, setup, teardown)
-
-CHECK_FILE(queue_nomem)
-{
-    const struct CMUnitTest tests[] = {
-        N(every_call_says_that_memory_is_out),
-        N(a_job_that_there_is_no_room_for_is_given_back_and_taken_again),
-        N(work_without_enough_threads_does_not_begin),
-        N(a_queue_whose_threads_cannot_be_started_is_not_opened),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -162,9 +162,10 @@ static int count_and_end(struct redrive_task_run *run, void *arg)
 
 #define SHARED_JOBS 300
 
-static void two_processes_share_a_file_and_run_each_job_once(void **state)
+#define BED_TEST(test) TEST_WITH(test, setup, teardown, struct bed *bed)
+
+BED_TEST(two_processes_share_a_file_and_run_each_job_once)
 {
-    struct bed *bed = *state;
     char ids[SHARED_JOBS][16];
     struct redrive_job_spec jobs[SHARED_JOBS];
     bed->queue = bed_open(bed);
@@ -183,9 +184,8 @@ static void two_processes_share_a_file_and_run_each_job_once(void **state)
     }
 }
 
-static void jobs_of_a_killed_process_are_taken_back_and_run_again(void **state)
+BED_TEST(jobs_of_a_killed_process_are_taken_back_and_run_again)
 {
-    struct bed *bed = *state;
     atomic_int n = 0;
     struct worker worker;
     struct redrive_job_status job;
@@ -215,9 +215,8 @@ static int wait_to_be_told(struct redrive_task_run *run, void *arg)
     return 0;
 }
 
-static void a_run_is_told_that_another_process_has_cancelled_it(void **state)
+BED_TEST(a_run_is_told_that_another_process_has_cancelled_it)
 {
-    struct bed *bed = *state;
     atomic_int n = 0;
     struct worker worker;
     bed->queue = bed_open(bed);
@@ -231,9 +230,8 @@ static void a_run_is_told_that_another_process_has_cancelled_it(void **state)
     assert_int_equal(state_of(bed->queue, "a"), REDRIVE_STATE_CANCELLED);
 }
 
-static void a_process_that_is_asked_to_end_gives_its_jobs_back(void **state)
+BED_TEST(a_process_that_is_asked_to_end_gives_its_jobs_back)
 {
-    struct bed *bed = *state;
     struct redrive_job_status job;
     bed->queue = bed_open(bed);
     submit(bed->queue, "long", "a");
@@ -249,9 +247,8 @@ static void a_process_that_is_asked_to_end_gives_its_jobs_back(void **state)
 
 /* A process that was suspended for longer than its leases has lost them: its word does not count.
  */
-static void a_suspended_process_loses_its_jobs(void **state)
+BED_TEST(a_suspended_process_loses_its_jobs)
 {
-    struct bed *bed = *state;
     atomic_int n = 0;
     struct worker worker;
     bed->queue = bed_open(bed);
@@ -270,16 +267,7 @@ static void a_suspended_process_loses_its_jobs(void **state)
     assert_int_equal(state_of(bed->queue, "a"), REDRIVE_STATE_COMPLETED);
 }
 
-#define P(function) cmocka_unit_test_setup_teardown(function, setup, teardown)
-
-CHECK_FILE(queue_processes)
+TEST_MAIN(argc, argv)
 {
-    const struct CMUnitTest tests[] = {
-        P(two_processes_share_a_file_and_run_each_job_once),
-        P(jobs_of_a_killed_process_are_taken_back_and_run_again),
-        P(a_run_is_told_that_another_process_has_cancelled_it),
-        P(a_process_that_is_asked_to_end_gives_its_jobs_back),
-        P(a_suspended_process_loses_its_jobs),
-    };
-    return argc == 5 ? helper(argv) : cmocka_run_group_tests(tests, NULL, NULL);
+    return argc == 5 ? helper(argv) : check_run(NULL, NULL);
 }

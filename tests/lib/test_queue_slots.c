@@ -35,9 +35,8 @@ static void submit_many(struct redrive_queue *q, const char *task, size_t n)
     free(jobs);
 }
 
-static void all_places_are_used_and_no_more(void **state)
+BOTH_TEST(all_places_are_used_and_no_more)
 {
-    const struct bed *bed = *state;
     struct crowd crowd = {.awaited = 3};
     submit_many(bed->queue, "t", 20);
     bed_handle(bed->queue, "t", join_crowd, &crowd, 3);
@@ -46,9 +45,8 @@ static void all_places_are_used_and_no_more(void **state)
     assert_int_equal(atomic_load(&crowd.most), 3);
 }
 
-static void each_task_has_places_of_its_own(void **state)
+BOTH_TEST(each_task_has_places_of_its_own)
 {
-    const struct bed *bed = *state;
     struct crowd crowd = {.awaited = 2};
     submit_many(bed->queue, "t", 3);
     submit_many(bed->queue, "u", 3);
@@ -59,9 +57,8 @@ static void each_task_has_places_of_its_own(void **state)
     assert_int_equal(atomic_load(&crowd.most), 2);
 }
 
-static void limits_of_the_configuration_hold(void **state)
+BOTH_TEST(limits_of_the_configuration_hold)
 {
-    const struct bed *bed = *state;
     struct crowd crowd = {.awaited = 1};
     struct worker worker;
     submit_many(bed->queue, "alone", 8);
@@ -72,9 +69,8 @@ static void limits_of_the_configuration_hold(void **state)
     assert_int_equal(atomic_load(&crowd.most), 1);
 }
 
-static void sleeping_places_wake_for_new_jobs(void **state)
+BOTH_TEST(sleeping_places_wake_for_new_jobs)
 {
-    const struct bed *bed = *state;
     atomic_int n = 0;
     struct worker worker;
     bed_handle(bed->queue, "t", succeed, &n, 2);
@@ -98,9 +94,8 @@ static int split(struct redrive_task_run *run, void *arg)
     return 0;
 }
 
-static void a_function_may_submit(void **state)
+BOTH_TEST(a_function_may_submit)
 {
-    const struct bed *bed = *state;
     atomic_int n = 0;
     submit(bed->queue, "whole", "a");
     bed_handle(bed->queue, "part", succeed, &n, 1);
@@ -119,9 +114,8 @@ static int take_long(struct redrive_task_run *run, void *arg)
     return 0;
 }
 
-static void heartbeats_keep_a_run_that_outlasts_its_lease(void **state)
+BOTH_TEST(heartbeats_keep_a_run_that_outlasts_its_lease)
 {
-    const struct bed *bed = *state;
     atomic_int n = 0;
     struct redrive_job_status job;
     submit(bed->queue, "long", "a");
@@ -144,9 +138,8 @@ static int wait_to_be_told(struct redrive_task_run *run, void *arg)
     return 0;
 }
 
-static void a_cancelled_run_is_told_and_its_word_does_not_count(void **state)
+BOTH_TEST(a_cancelled_run_is_told_and_its_word_does_not_count)
 {
-    const struct bed *bed = *state;
     atomic_int n = 0;
     struct worker worker;
     struct redrive_job_status job;
@@ -174,9 +167,8 @@ static int notice(struct redrive_task_run *run, void *arg)
     return 0;
 }
 
-static void extending_tells_whether_the_lease_is_still_held(void **state)
+BOTH_TEST(extending_tells_whether_the_lease_is_still_held)
 {
-    const struct bed *bed = *state;
     submit(bed->queue, "t", "a");
     bed_handle(bed->queue, "t", notice, NULL, 1);
     work_until_idle(bed->queue);
@@ -200,9 +192,8 @@ static int wait_at_gate(struct redrive_task_run *run, void *arg)
     return 0;
 }
 
-static void a_stop_lets_what_runs_end_and_takes_no_more(void **state)
+BOTH_TEST(a_stop_lets_what_runs_end_and_takes_no_more)
 {
-    const struct bed *bed = *state;
     struct gate gate = {0};
     struct worker worker;
     struct redrive_job_status job;
@@ -229,9 +220,8 @@ static int leave_when_told(struct redrive_task_run *run, void *arg)
     return strcmp(redrive_task_run_id(run), "done") == 0 ? 0 : -EINTR;
 }
 
-static void after_the_grace_runs_are_told_and_released(void **state)
+BOTH_TEST(after_the_grace_runs_are_told_and_released)
 {
-    const struct bed *bed = *state;
     atomic_int n = 0;
     struct worker worker;
     struct redrive_job_status job;
@@ -257,9 +247,8 @@ static void on_signal(int number)
     redrive_queue_stop(signalled, LONG_MS);
 }
 
-static void a_signal_handler_may_stop(void **state)
+BOTH_TEST(a_signal_handler_may_stop)
 {
-    const struct bed *bed = *state;
     atomic_int n = 0;
     struct worker worker;
     signalled = bed->queue;
@@ -275,9 +264,8 @@ static void a_signal_handler_may_stop(void **state)
     assert_int_equal(state_of(bed->queue, "a"), REDRIVE_STATE_COMPLETED);
 }
 
-static void a_stop_before_work_ends_it_at_once(void **state)
+BOTH_TEST(a_stop_before_work_ends_it_at_once)
 {
-    const struct bed *bed = *state;
     atomic_int n = 0;
     bed_handle(bed->queue, "t", succeed, &n, 3);
     submit(bed->queue, "t", "a");
@@ -323,9 +311,8 @@ static void *submit_some(void *arg)
     return NULL;
 }
 
-static void each_of_many_jobs_runs_as_often_as_it_should(void **state)
+BOTH_TEST(each_of_many_jobs_runs_as_often_as_it_should)
 {
-    const struct bed *bed = *state;
     struct stress *stress = calloc(1, sizeof *stress);
     pthread_t threads[STRESS_THREADS];
     struct worker worker;
@@ -342,24 +329,4 @@ static void each_of_many_jobs_runs_as_often_as_it_should(void **state)
     for (int i = 0; i < STRESS_THREADS * STRESS_JOBS; i++)
         assert_int_equal(atomic_load(&stress->runs[i]), i % 10 == 0 ? 2 : 1);
     free(stress);
-}
-
-CHECK_FILE(queue_slots)
-{
-    const struct CMUnitTest tests[] = {
-        IN_BOTH(all_places_are_used_and_no_more),
-        IN_BOTH(each_task_has_places_of_its_own),
-        IN_BOTH(limits_of_the_configuration_hold),
-        IN_BOTH(sleeping_places_wake_for_new_jobs),
-        IN_BOTH(a_function_may_submit),
-        IN_BOTH(heartbeats_keep_a_run_that_outlasts_its_lease),
-        IN_BOTH(a_cancelled_run_is_told_and_its_word_does_not_count),
-        IN_BOTH(extending_tells_whether_the_lease_is_still_held),
-        IN_BOTH(a_stop_lets_what_runs_end_and_takes_no_more),
-        IN_BOTH(after_the_grace_runs_are_told_and_released),
-        IN_BOTH(a_signal_handler_may_stop),
-        IN_BOTH(a_stop_before_work_ends_it_at_once),
-        IN_BOTH(each_of_many_jobs_runs_as_often_as_it_should),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -52,9 +52,8 @@ static int end_in_trouble(struct redrive_task_run *run, void *arg)
     return redrive_task_run_result(run, "kept", 4);
 }
 
-static void a_settlement_that_cannot_be_taken_is_tried_again(void **state)
+TEST(a_settlement_that_cannot_be_taken_is_tried_again)
 {
-    (void)state;
     struct bed *bed = bed_new("sqlite:");
     struct trouble trouble = {0};
     struct worker worker;
@@ -82,9 +81,8 @@ static void a_settlement_that_cannot_be_taken_is_tried_again(void **state)
 }
 
 /* For longer than a lease: the busy wait of SQLite is five times as long. */
-static void a_store_that_takes_nothing_is_waited_for_until_idle(void **state)
+TEST(a_store_that_takes_nothing_is_waited_for_until_idle)
 {
-    (void)state;
     struct bed *bed = bed_new("sqlite:");
     struct trouble trouble = {0};
     struct worker worker;
@@ -120,9 +118,8 @@ static void refuse_success(const struct bed *bed, int seq)
 }
 
 /* The others that ended with it are settled. */
-static void a_settlement_that_is_refused_for_good_fails_alone(void **state)
+TEST(a_settlement_that_is_refused_for_good_fails_alone)
 {
-    (void)state;
     struct bed *bed = bed_new("sqlite:");
     struct trouble trouble = {0};
     struct worker worker;
@@ -145,14 +142,4 @@ static void a_settlement_that_is_refused_for_good_fails_alone(void **state)
     worker_stop(&worker, LONG_MS);
     assert_int_equal(atomic_load(&trouble.n_lost), 1);
     bed_free(bed);
-}
-
-CHECK_FILE(queue_trouble)
-{
-    const struct CMUnitTest tests[] = {
-        T(a_settlement_that_cannot_be_taken_is_tried_again),
-        T(a_store_that_takes_nothing_is_waited_for_until_idle),
-        T(a_settlement_that_is_refused_for_good_fails_alone),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -42,16 +42,13 @@ static void watch(const struct redrive_event *event, void *ctx)
         watcher->score_when_open = event->health_score;
 }
 
-static void a_service_fails_recovers_and_its_dead_letter_is_redriven(void **state)
+OPTIONS_TEST(a_service_fails_recovers_and_its_dead_letter_is_redriven)
 {
-    (void)state;
-    struct fixture f;
     struct watcher watcher = {0};
-    fixture_options(&f);
-    f.options.monitor = watch;
-    f.options.monitor_ctx = &watcher;
-    fixture_new_handler(&f);
-    struct redrive_handler *h = f.handler;
+    f->options.monitor = watch;
+    f->options.monitor_ctx = &watcher;
+    fixture_new_handler(f);
+    struct redrive_handler *h = f->handler;
     struct rates_service service = {.hiccups = 2};
     struct redrive_result result;
 
@@ -78,8 +75,8 @@ static void a_service_fails_recovers_and_its_dead_letter_is_redriven(void **stat
 
     /* The service goes down. Five failures in a row open its breaker. The sixth attempt waits,
      * parked, until the recovery time is over, and goes out as the probe that closes it. */
-    f.policy.max_retries = 10;
-    struct redrive_job patient = {.task = "fetch-rates", .policy = &f.policy};
+    f->policy.max_retries = 10;
+    struct redrive_job patient = {.task = "fetch-rates", .policy = &f->policy};
     struct script outage = {.failures = 5, .code = -ECONNREFUSED};
     assert_int_equal(redrive_submit(h, &patient, run_script, &outage, &result), 0);
     assert_int_equal(result.attempts, 6);
@@ -99,20 +96,11 @@ static void a_service_fails_recovers_and_its_dead_letter_is_redriven(void **stat
 
     /* Calm returns, and with it health. */
     for (int i = 0; i < 100; i++) {
-        atomic_fetch_add(&f.clock.now_ms, SECOND);
+        atomic_fetch_add(&f->clock.now_ms, SECOND);
         assert_int_equal(redrive_call(h, "fetch-rates", fetch_rates, &service, NULL), 0);
     }
     struct redrive_health health = health_of(h);
     assert_true(health.health_score > 0.9);
     assert_string_equal(health.status, "healthy");
     check_balance(h);
-    fixture_release(&f);
-}
-
-CHECK_FILE(scenario)
-{
-    const struct CMUnitTest tests[] = {
-        T(a_service_fails_recovers_and_its_dead_letter_is_redriven),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -151,24 +151,19 @@ static void check_tally(struct stress *stress)
     check_balance(stress->handler);
 }
 
-static void virtual_time_and_a_limit_on_concurrency(void **state)
+OPTIONS_TEST(virtual_time_and_a_limit_on_concurrency)
 {
-    (void)state;
-    struct fixture f;
-    fixture_options(&f);
-    f.options.concurrency = 3;
-    f.options.max_dead_letters = 100;
-    f.policy.backoff.jitter.mode = REDRIVE_JITTER_FULL;
-    fixture_new_handler(&f);
-    struct stress stress = {.handler = f.handler, .jobs_per_thread = 3000, .tally.concurrency = 3};
+    f->options.concurrency = 3;
+    f->options.max_dead_letters = 100;
+    f->policy.backoff.jitter.mode = REDRIVE_JITTER_FULL;
+    fixture_new_handler(f);
+    struct stress stress = {.handler = f->handler, .jobs_per_thread = 3000, .tally.concurrency = 3};
     run_stress(&stress);
     check_tally(&stress);
-    fixture_release(&f);
 }
 
-static void real_time_without_a_limit(void **state)
+TEST(real_time_without_a_limit)
 {
-    (void)state;
     struct redrive_policy policy;
     redrive_policy_init(&policy);
     policy.backoff.strategy = REDRIVE_STRATEGY_IMMEDIATE;
@@ -183,13 +178,4 @@ static void real_time_without_a_limit(void **state)
     run_stress(&stress);
     check_tally(&stress);
     redrive_handler_free(stress.handler);
-}
-
-CHECK_FILE(stress)
-{
-    const struct CMUnitTest tests[] = {
-        T(virtual_time_and_a_limit_on_concurrency),
-        T(real_time_without_a_limit),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -19,13 +19,10 @@ static int wait_at_gate(struct redrive_run *run, void *arg)
     return 0;
 }
 
-static void turns_go_by_priority_then_age(void **state)
+OPTIONS_TEST(turns_go_by_priority_then_age)
 {
-    (void)state;
-    struct fixture f;
-    fixture_options(&f);
-    f.options.concurrency = 1;
-    fixture_new_handler(&f);
+    f->options.concurrency = 1;
+    fixture_new_handler(f);
     struct gate gate = {0};
     const struct redrive_job jobs[] = {
         {.id = "a", .task = "t"},
@@ -37,19 +34,18 @@ static void turns_go_by_priority_then_age(void **state)
     };
     struct job_thread t[6];
     for (int i = 0; i < 6; i++) {
-        t[i] = (struct job_thread){f.handler, jobs[i], wait_at_gate, &gate};
+        t[i] = (struct job_thread){f->handler, jobs[i], wait_at_gate, &gate};
         job_thread_start(&t[i]);
         if (i == 0)
-            wait_for(f.handler, running, 1);
+            wait_for(f->handler, running, 1);
         else
-            wait_for(f.handler, queued, i);
+            wait_for(f->handler, queued, i);
     }
-    assert_int_equal(metrics_of(f.handler).running, 1);
+    assert_int_equal(metrics_of(f->handler).running, 1);
     atomic_store(&gate.is_open, true);
     for (int i = 0; i < 6; i++)
         assert_int_equal(job_thread_join(&t[i]), 0);
     assert_memory_equal(gate.names, "acedfb", 6);
-    fixture_release(&f);
 }
 
 struct crowd {
@@ -69,24 +65,20 @@ static int join_crowd(struct redrive_run *run, void *arg)
     return redrive_run_attempt(run) < 3 ? -EAGAIN : 0;
 }
 
-static void no_more_run_at_one_time_than_concurrency_allows(void **state)
+OPTIONS_TEST(no_more_run_at_one_time_than_concurrency_allows)
 {
-    (void)state;
-    struct fixture f;
-    fixture_options(&f);
-    f.options.concurrency = 3;
-    fixture_new_handler(&f);
+    f->options.concurrency = 3;
+    fixture_new_handler(f);
     struct crowd crowd = {0};
     struct job_thread t[8];
     for (int i = 0; i < 8; i++) {
-        t[i] = (struct job_thread){f.handler, {.task = "t"}, join_crowd, &crowd};
+        t[i] = (struct job_thread){f->handler, {.task = "t"}, join_crowd, &crowd};
         job_thread_start(&t[i]);
     }
     for (int i = 0; i < 8; i++)
         assert_int_equal(job_thread_join(&t[i]), 0);
     assert_int_equal(crowd.most, 3);
-    check_balance(f.handler);
-    fixture_release(&f);
+    check_balance(f->handler);
 }
 
 /* Fails once; its retry finds the slot taken for ten seconds. */
@@ -114,29 +106,25 @@ static int fail_once_then_check_remaining(struct redrive_run *run, void *arg)
     return 0;
 }
 
-static void waiting_for_a_turn_does_not_count_for_the_total_timeout(void **state)
+OPTIONS_TEST(waiting_for_a_turn_does_not_count_for_the_total_timeout)
 {
-    (void)state;
-    struct fixture f;
-    fixture_options(&f);
-    f.options.concurrency = 1;
-    f.policy.total_timeout_ms = 5 * SECOND;
-    fixture_new_handler(&f);
-    struct slow_neighbour n = {.fixture = &f};
-    struct job_thread a = {f.handler, {.task = "a"}, fail_once_then_check_remaining, NULL};
-    struct job_thread b = {f.handler, {.task = "b"}, take_ten_seconds, &n};
-    atomic_store(&f.clock.held, true);
+    f->options.concurrency = 1;
+    f->policy.total_timeout_ms = 5 * SECOND;
+    fixture_new_handler(f);
+    struct slow_neighbour n = {.fixture = f};
+    struct job_thread a = {f->handler, {.task = "a"}, fail_once_then_check_remaining, NULL};
+    struct job_thread b = {f->handler, {.task = "b"}, take_ten_seconds, &n};
+    atomic_store(&f->clock.held, true);
     job_thread_start(&a);
-    wait_for(f.handler, waiting, 1);
+    wait_for(f->handler, waiting, 1);
     job_thread_start(&b);
     while (!atomic_load(&n.has_slot))
         real_sleep_1ms();
-    atomic_store(&f.clock.held, false);
+    atomic_store(&f->clock.held, false);
     assert_int_equal(job_thread_join(&a), 0);
     assert_int_equal(job_thread_join(&b), 0);
     assert_int_equal(a.result.elapsed_ms, 11 * SECOND);
     assert_int_equal(a.result.parked_ms, 0);
-    fixture_release(&f);
 }
 
 static int move_clock_past_deadlines(struct redrive_run *run, void *arg)
@@ -148,28 +136,23 @@ static int move_clock_past_deadlines(struct redrive_run *run, void *arg)
     return 0;
 }
 
-static void a_deadline_can_pass_while_waiting_for_a_turn(void **state)
+OPTIONS_TEST(a_deadline_can_pass_while_waiting_for_a_turn)
 {
-    (void)state;
-    struct fixture f;
-    fixture_options(&f);
-    f.options.concurrency = 1;
-    fixture_new_handler(&f);
-    struct job_thread a = {f.handler, {.task = "a"}, move_clock_past_deadlines, &f};
-    struct job_thread b = {f.handler, {.task = "b", .deadline_ms = SECOND}, succeed, NULL};
+    f->options.concurrency = 1;
+    fixture_new_handler(f);
+    struct job_thread a = {f->handler, {.task = "a"}, move_clock_past_deadlines, f};
+    struct job_thread b = {f->handler, {.task = "b", .deadline_ms = SECOND}, succeed, NULL};
     job_thread_start(&a);
-    wait_for(f.handler, running, 1);
+    wait_for(f->handler, running, 1);
     job_thread_start(&b);
     assert_int_equal(job_thread_join(&a), 0);
     assert_int_equal(job_thread_join(&b), REDRIVE_E_DEADLINE);
     assert_int_equal(b.result.attempts, 0);
-    assert_int_equal(redrive_call(f.handler, "c", succeed, NULL, NULL), 0); /* the slot is free */
-    fixture_release(&f);
+    assert_int_equal(redrive_call(f->handler, "c", succeed, NULL, NULL), 0); /* the slot is free */
 }
 
-static void a_deadline_ends_the_wait_for_a_turn_in_real_time(void **state)
+TEST(a_deadline_ends_the_wait_for_a_turn_in_real_time)
 {
-    (void)state;
     struct redrive_handler *h =
         redrive_handler_new(&(struct redrive_handler_options){.concurrency = 1}, NULL);
     struct gate gate = {0};
@@ -212,9 +195,8 @@ static void check_cancelled(struct job_thread *t, unsigned attempts)
     check_balance(t->handler);
 }
 
-static void a_job_that_waits_for_a_retry_is_cancelled_at_once(void **state)
+TEST(a_job_that_waits_for_a_retry_is_cancelled_at_once)
 {
-    (void)state;
     struct redrive_handler *h = patient_handler(0);
     struct job_thread t = {h, {.id = "a", .task = "t"}, refuse_connection};
     job_thread_start(&t);
@@ -224,9 +206,8 @@ static void a_job_that_waits_for_a_retry_is_cancelled_at_once(void **state)
     redrive_handler_free(h);
 }
 
-static void a_parked_job_is_cancelled_at_once(void **state)
+TEST(a_parked_job_is_cancelled_at_once)
 {
-    (void)state;
     struct redrive_handler *h = patient_handler(0);
     redrive_call(h, "t", succeed, NULL, NULL);
     redrive_breaker_trip(h, "t");
@@ -238,9 +219,8 @@ static void a_parked_job_is_cancelled_at_once(void **state)
     redrive_handler_free(h);
 }
 
-static void a_queued_job_is_cancelled_at_once(void **state)
+TEST(a_queued_job_is_cancelled_at_once)
 {
-    (void)state;
     struct redrive_handler *h = patient_handler(1);
     struct gate gate = {0};
     struct job_thread holder = {h, {.id = "h", .task = "t"}, wait_at_gate, &gate};
@@ -262,9 +242,8 @@ static int return_when_cancelled(struct redrive_run *run, void *arg)
     return *(int *)arg;
 }
 
-static void a_running_job_is_asked_and_not_retried(void **state)
+TEST(a_running_job_is_asked_and_not_retried)
 {
-    (void)state;
     struct redrive_handler *h = patient_handler(0);
     struct job_thread t = {h, {.id = "a", .task = "t"}, return_when_cancelled, &(int){-EINTR}};
     job_thread_start(&t);
@@ -273,25 +252,20 @@ static void a_running_job_is_asked_and_not_retried(void **state)
     redrive_handler_free(h);
 }
 
-static void a_cancelled_run_says_nothing_about_health(void **state)
+HANDLER_TEST(a_cancelled_run_says_nothing_about_health)
 {
-    (void)state;
-    struct fixture f;
-    fixture_init(&f);
-    redrive_call(f.handler, "t", refuse_login, NULL, NULL);
+    redrive_call(f->handler, "t", refuse_login, NULL, NULL);
     struct job_thread t = {
-        f.handler, {.id = "a", .task = "t"}, return_when_cancelled, &(int){-EINTR}};
+        f->handler, {.id = "a", .task = "t"}, return_when_cancelled, &(int){-EINTR}};
     job_thread_start(&t);
-    wait_for(f.handler, running, 1);
-    redrive_cancel(f.handler, "a");
+    wait_for(f->handler, running, 1);
+    redrive_cancel(f->handler, "a");
     assert_int_equal(job_thread_join(&t), REDRIVE_E_CANCELLED);
-    assert_true(health_of(f.handler).error_rate == 1);
-    fixture_release(&f);
+    assert_true(health_of(f->handler).error_rate == 1);
 }
 
-static void a_running_job_that_succeeds_nevertheless_has_completed(void **state)
+TEST(a_running_job_that_succeeds_nevertheless_has_completed)
 {
-    (void)state;
     struct redrive_handler *h = patient_handler(0);
     struct job_thread t = {h, {.id = "a", .task = "t"}, return_when_cancelled, &(int){0}};
     job_thread_start(&t);
@@ -302,9 +276,8 @@ static void a_running_job_that_succeeds_nevertheless_has_completed(void **state)
     redrive_handler_free(h);
 }
 
-static void cancel_needs_a_handler_and_an_id(void **state)
+TEST(cancel_needs_a_handler_and_an_id)
 {
-    (void)state;
     struct redrive_handler *h = patient_handler(0);
     assert_int_equal(redrive_cancel(h, NULL), REDRIVE_E_INVALID);
     assert_int_equal(redrive_cancel(NULL, "a"), REDRIVE_E_INVALID);
@@ -314,9 +287,8 @@ static void cancel_needs_a_handler_and_an_id(void **state)
 
 /* ---- Stopping -------------------------------------------------------------------------------- */
 
-static void stop_ends_all_phases_and_refuses_new_jobs(void **state)
+TEST(stop_ends_all_phases_and_refuses_new_jobs)
 {
-    (void)state;
     struct redrive_handler *h = patient_handler(2);
     redrive_call(h, "down", succeed, NULL, NULL);
     redrive_breaker_trip(h, "down");
@@ -356,19 +328,14 @@ static int stop_own_handler(struct redrive_run *run, void *arg)
     return -EAGAIN;
 }
 
-static void stop_from_inside_asks_but_does_not_wait(void **state)
+HANDLER_TEST(stop_from_inside_asks_but_does_not_wait)
 {
-    (void)state;
-    struct fixture f;
-    fixture_init(&f);
-    assert_int_equal(redrive_call(f.handler, "t", stop_own_handler, f.handler, NULL),
+    assert_int_equal(redrive_call(f->handler, "t", stop_own_handler, f->handler, NULL),
                      REDRIVE_E_CANCELLED);
-    fixture_release(&f);
 }
 
-static void a_stopped_handler_may_be_freed_at_once(void **state)
+TEST(a_stopped_handler_may_be_freed_at_once)
 {
-    (void)state;
     for (int round = 0; round < 50; round++) {
         struct redrive_handler *h = patient_handler(0);
         struct job_thread t[4];
@@ -395,28 +362,24 @@ static int fail_together(struct redrive_run *run, void *arg)
     return redrive_run_attempt(run) < 4 ? -EAGAIN : 0;
 }
 
-static void virtual_time_passes_once_for_all_threads(void **state)
+OPTIONS_TEST(virtual_time_passes_once_for_all_threads)
 {
-    (void)state;
-    struct fixture f;
-    fixture_options(&f);
-    f.breaker.failure_threshold = 0;
-    f.breaker.failure_rate = 0;
-    fixture_new_handler(&f);
+    f->breaker.failure_threshold = 0;
+    f->breaker.failure_rate = 0;
+    fixture_new_handler(f);
     pthread_barrier_t barrier;
     pthread_barrier_init(&barrier, NULL, 8);
     struct job_thread t[8];
     for (int i = 0; i < 8; i++) {
-        t[i] = (struct job_thread){f.handler, {.task = "t"}, fail_together, &barrier};
+        t[i] = (struct job_thread){f->handler, {.task = "t"}, fail_together, &barrier};
         job_thread_start(&t[i]);
     }
     for (int i = 0; i < 8; i++) {
         assert_int_equal(job_thread_join(&t[i]), 0);
         assert_int_equal(t[i].result.elapsed_ms, 7 * SECOND);
     }
-    assert_int_equal(fixture_elapsed_ms(&f), 7 * SECOND);
+    assert_int_equal(fixture_elapsed_ms(f), 7 * SECOND);
     pthread_barrier_destroy(&barrier);
-    fixture_release(&f);
 }
 
 static void wait_half(int64_t ms, void *ctx)
@@ -424,23 +387,18 @@ static void wait_half(int64_t ms, void *ctx)
     atomic_fetch_add(&((struct test_clock *)ctx)->now_ms, (ms + 1) / 2);
 }
 
-static void a_wait_that_returns_early_is_continued(void **state)
+OPTIONS_TEST(a_wait_that_returns_early_is_continued)
 {
-    (void)state;
-    struct fixture f;
-    fixture_options(&f);
-    f.options.clock.wait_ms = wait_half;
-    fixture_new_handler(&f);
+    f->options.clock.wait_ms = wait_half;
+    fixture_new_handler(f);
     struct script script = {.failures = 2, .code = -EAGAIN};
     struct redrive_result result;
-    assert_int_equal(redrive_call(f.handler, "t", run_script, &script, &result), 0);
+    assert_int_equal(redrive_call(f->handler, "t", run_script, &script, &result), 0);
     assert_int_equal(result.elapsed_ms, 3 * SECOND);
-    fixture_release(&f);
 }
 
-static void retries_wait_in_real_time_without_a_clock(void **state)
+TEST(retries_wait_in_real_time_without_a_clock)
 {
-    (void)state;
     struct redrive_policy policy;
     redrive_policy_init(&policy);
     policy.backoff.strategy = REDRIVE_STRATEGY_FIXED;
@@ -459,29 +417,4 @@ static void retries_wait_in_real_time_without_a_clock(void **state)
     assert_in_range(ms, 29, 5000);
     assert_in_range(result.elapsed_ms, 29, 5000);
     redrive_handler_free(h);
-}
-
-CHECK_FILE(threads)
-{
-    const struct CMUnitTest tests[] = {
-        T(turns_go_by_priority_then_age),
-        T(no_more_run_at_one_time_than_concurrency_allows),
-        T(waiting_for_a_turn_does_not_count_for_the_total_timeout),
-        T(a_deadline_can_pass_while_waiting_for_a_turn),
-        T(a_deadline_ends_the_wait_for_a_turn_in_real_time),
-        T(a_job_that_waits_for_a_retry_is_cancelled_at_once),
-        T(a_parked_job_is_cancelled_at_once),
-        T(a_queued_job_is_cancelled_at_once),
-        T(a_running_job_is_asked_and_not_retried),
-        T(a_cancelled_run_says_nothing_about_health),
-        T(a_running_job_that_succeeds_nevertheless_has_completed),
-        T(cancel_needs_a_handler_and_an_id),
-        T(stop_ends_all_phases_and_refuses_new_jobs),
-        T(stop_from_inside_asks_but_does_not_wait),
-        T(a_stopped_handler_may_be_freed_at_once),
-        T(virtual_time_passes_once_for_all_threads),
-        T(a_wait_that_returns_early_is_continued),
-        T(retries_wait_in_real_time_without_a_clock),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -46,6 +46,9 @@ void rig_init(struct rig *rig, const char *yaml);
 /* Stops what is still there. */
 void rig_release(struct rig *rig);
 
+#define RIG_TEST(test, ...) \
+    TEST_OF(test, struct rig, rig, rig_init(rig, __VA_ARGS__), rig_release(rig))
+
 /* Starts the pool; rig_try gives the code. */
 void rig_start(struct rig *rig);
 int rig_try(struct rig *rig, struct redrive_err *err);

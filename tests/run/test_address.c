@@ -14,9 +14,8 @@ static bool is_public(const char *text)
     return address_is_public((struct sockaddr *)&in6);
 }
 
-static void hosts_of_the_internet_are_public(void **state)
+TEST(hosts_of_the_internet_are_public)
 {
-    (void)state;
     static const char *const addresses[] = {
         "1.1.1.1",     "9.255.255.255", "11.0.0.0",     "100.63.255.255",  "100.128.0.0",
         "126.0.0.1",   "128.0.0.1",     "169.253.0.1",  "172.15.255.255",  "172.32.0.0",
@@ -28,9 +27,8 @@ static void hosts_of_the_internet_are_public(void **state)
             fail_msg("%s", addresses[i]);
 }
 
-static void everything_else_is_not(void **state)
+TEST(everything_else_is_not)
 {
-    (void)state;
     static const char *const addresses[] = {
         "0.0.0.0",
         "10.0.0.1",
@@ -69,13 +67,4 @@ static void everything_else_is_not(void **state)
             fail_msg("%s", addresses[i]);
     struct sockaddr local = {.sa_family = AF_UNIX};
     assert_false(address_is_public(&local));
-}
-
-CHECK_FILE(address)
-{
-    const struct CMUnitTest tests[] = {
-        T(hosts_of_the_internet_are_public),
-        T(everything_else_is_not),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

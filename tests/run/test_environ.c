@@ -24,9 +24,8 @@ static const char *const OURS[] = {"PATH=/bin",           "PATHS=/no", "LC_ALL=C
                                    "DATABASE_URL=secret", "HOME=/h",   "no equals",
                                    "REDRIVE_STORE=x",     NULL};
 
-static void only_harmless_names_are_kept(void **state)
+TEST(only_harmless_names_are_kept)
 {
-    (void)state;
     char **env = environ_new((char *const *)OURS, NULL, NULL);
     assert_true(has(env, "PATH=/bin"));
     assert_true(has(env, "LC_ALL=C"));
@@ -35,9 +34,8 @@ static void only_harmless_names_are_kept(void **state)
     free(env);
 }
 
-static void names_can_be_passed_on(void **state)
+TEST(names_can_be_passed_on)
 {
-    (void)state;
     const char *const pass[] = {"DATABASE_URL", NULL};
     char **env = environ_new((char *const *)OURS, pass, NULL);
     assert_true(has(env, "DATABASE_URL=secret"));
@@ -45,9 +43,8 @@ static void names_can_be_passed_on(void **state)
     free(env);
 }
 
-static void facts_of_the_job_are_set(void **state)
+TEST(facts_of_the_job_are_set)
 {
-    (void)state;
     struct run_request request = {
         .job_id = "7", .task = "mail", .queue = "q", .attempt = 1, .max_attempts = 4000000000u};
     char **env = environ_new(NULL, NULL, &request);
@@ -61,9 +58,8 @@ static void facts_of_the_job_are_set(void **state)
     free(env);
 }
 
-static void a_trace_is_a_fact_of_the_job(void **state)
+TEST(a_trace_is_a_fact_of_the_job)
 {
-    (void)state;
     struct run_request request = {.job_id = "7", .traceparent = "00-1-2-01"};
     char **env = environ_new(NULL, NULL, &request);
     assert_true(has(env, "TRACEPARENT=00-1-2-01"));
@@ -80,9 +76,8 @@ static const char *value_of(char **env, const char *name)
     return NULL;
 }
 
-static void parents_are_a_fact_of_the_job(void **state)
+TEST(parents_are_a_fact_of_the_job)
 {
-    (void)state;
     const struct job_parent parents[] = {
         {.id = STR("a"), .state = REDRIVE_STATE_COMPLETED, .result = STR("[1]")},
         {.id = STR("b"), .state = REDRIVE_STATE_COMPLETED, .is_omitted = true},
@@ -104,9 +99,8 @@ static void parents_are_a_fact_of_the_job(void **state)
 }
 
 /* A variable that is too long would keep the program from starting at all. */
-static void parents_are_no_longer_than_a_variable_may_be(void **state)
+TEST(parents_are_no_longer_than_a_variable_may_be)
 {
-    (void)state;
     enum {
         LEN = 60 * 1024
     };
@@ -124,14 +118,4 @@ static void parents_are_no_longer_than_a_variable_may_be(void **state)
     assert_non_null(strstr(value, "\"result\":2"));
     free(env);
     free(text);
-}
-
-CHECK_FILE(environ)
-{
-    const struct CMUnitTest tests[] = {
-        T(only_harmless_names_are_kept),  T(names_can_be_passed_on),
-        T(facts_of_the_job_are_set),      T(a_trace_is_a_fact_of_the_job),
-        T(parents_are_a_fact_of_the_job), T(parents_are_no_longer_than_a_variable_may_be),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

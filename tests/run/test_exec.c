@@ -30,9 +30,8 @@ static struct record *run_one(struct bench *b, const char *const *argv, const ch
     return r;
 }
 
-static void payload_goes_in_and_output_comes_back(void **state)
+TEST(payload_goes_in_and_output_comes_back)
 {
-    (void)state;
     struct bench b;
     struct record *r = run_one(&b, (const char *const[]){"cat", NULL}, "{\"n\":1}", 0);
     assert_int_equal(r->class_, REDRIVE_CLASS_SUCCESS);
@@ -41,9 +40,8 @@ static void payload_goes_in_and_output_comes_back(void **state)
     bench_release(&b);
 }
 
-static void large_payload_passes_whole(void **state)
+TEST(large_payload_passes_whole)
 {
-    (void)state;
     size_t len = 900 * 1000;
     char *payload = malloc(len + 1);
     memset(payload, 'x', len);
@@ -56,9 +54,8 @@ static void large_payload_passes_whole(void **state)
     free(payload);
 }
 
-static void arguments_meet_no_shell(void **state)
+TEST(arguments_meet_no_shell)
 {
-    (void)state;
     struct bench b;
     struct record *r =
         run_one(&b, (const char *const[]){"printf", "%s", "$HOME; `id` *", NULL}, NULL, 0);
@@ -66,9 +63,8 @@ static void arguments_meet_no_shell(void **state)
     bench_release(&b);
 }
 
-static void environment_has_the_facts_and_no_secrets(void **state)
+TEST(environment_has_the_facts_and_no_secrets)
 {
-    (void)state;
     setenv("REDRIVE_TEST_SECRET", "hidden", 1);
     struct bench b;
     struct record *r =
@@ -80,9 +76,8 @@ static void environment_has_the_facts_and_no_secrets(void **state)
     bench_release(&b);
 }
 
-static void input_that_nobody_reads_is_no_failure(void **state)
+TEST(input_that_nobody_reads_is_no_failure)
 {
-    (void)state;
     size_t len = 4 * 1000 * 1000;
     char *payload = malloc(len + 1);
     memset(payload, 'x', len);
@@ -97,9 +92,8 @@ static void input_that_nobody_reads_is_no_failure(void **state)
     free(payload);
 }
 
-static void output_keeps_every_byte(void **state)
+TEST(output_keeps_every_byte)
 {
-    (void)state;
     struct bench b;
     struct record *r = run_one(&b, SH("printf 'a\\000b\\n\\377'"), NULL, 0);
     assert_int_equal(r->result_len, 5);
@@ -107,9 +101,8 @@ static void output_keeps_every_byte(void **state)
     bench_release(&b);
 }
 
-static void the_newline_that_ends_the_output_is_no_part_of_it(void **state)
+TEST(the_newline_that_ends_the_output_is_no_part_of_it)
 {
-    (void)state;
     struct bench b;
     struct record *r = run_one(&b, SH("printf 'two\\nlines\\n\\n'"), NULL, 0);
     assert_string_equal(r->result, "two\nlines\n");
@@ -119,9 +112,8 @@ static void the_newline_that_ends_the_output_is_no_part_of_it(void **state)
     bench_release(&b);
 }
 
-static void flood_is_drained_in_little_memory(void **state)
+TEST(flood_is_drained_in_little_memory)
 {
-    (void)state;
     struct rusage before, after;
     getrusage(RUSAGE_SELF, &before);
     struct bench b;
@@ -135,9 +127,8 @@ static void flood_is_drained_in_little_memory(void **state)
     bench_release(&b);
 }
 
-static void exit_codes_and_signals_are_classified(void **state)
+TEST(exit_codes_and_signals_are_classified)
 {
-    (void)state;
     static const struct {
         const char *script;
         int exit_code, signal;
@@ -165,9 +156,8 @@ static void exit_codes_and_signals_are_classified(void **state)
     }
 }
 
-static void missing_program_is_permanent(void **state)
+TEST(missing_program_is_permanent)
 {
-    (void)state;
     struct bench b;
     struct record *r = run_one(&b, (const char *const[]){"no-such-program-here", NULL}, "{}", 50);
     assert_int_equal(r->failure.exit_code, 127);
@@ -177,9 +167,8 @@ static void missing_program_is_permanent(void **state)
     bench_release(&b);
 }
 
-static void program_that_cannot_be_run_is_permanent(void **state)
+TEST(program_that_cannot_be_run_is_permanent)
 {
-    (void)state;
     char path[] = "/tmp/redrive-test-XXXXXX";
     close(mkstemp(path));
     chmod(path, 0600);
@@ -192,9 +181,8 @@ static void program_that_cannot_be_run_is_permanent(void **state)
     unlink(path);
 }
 
-static void last_line_is_the_message_and_the_rest_the_stacktrace(void **state)
+TEST(last_line_is_the_message_and_the_rest_the_stacktrace)
 {
-    (void)state;
     struct bench b;
     struct record *r =
         run_one(&b, SH("echo first >&2; echo second >&2; echo >&2; exit 3"), NULL, 0);
@@ -204,9 +192,8 @@ static void last_line_is_the_message_and_the_rest_the_stacktrace(void **state)
     bench_release(&b);
 }
 
-static void python_exception_gives_its_type(void **state)
+TEST(python_exception_gives_its_type)
 {
-    (void)state;
     struct bench b;
     struct record *r =
         run_one(&b, (const char *const[]){"python3", "-c", "open('/no/such/file')", NULL}, NULL, 0);
@@ -232,9 +219,8 @@ static struct record *run_into_timeout(struct bench *b, const char *const *argv)
     }
 }
 
-static void timeout_is_transient_and_says_after_how_long(void **state)
+TEST(timeout_is_transient_and_says_after_how_long)
 {
-    (void)state;
     struct bench b;
     struct record *r = run_into_timeout(&b, SH("echo waiting >&2; sleep 60"));
     assert_int_equal(r->class_, REDRIVE_CLASS_TRANSIENT);
@@ -242,9 +228,8 @@ static void timeout_is_transient_and_says_after_how_long(void **state)
     bench_release(&b);
 }
 
-static void program_that_ignores_sigterm_is_killed(void **state)
+TEST(program_that_ignores_sigterm_is_killed)
 {
-    (void)state;
     struct bench b;
     int64_t start = clock_monotonic_ms();
     /* Long enough for the shell to have set its trap. */
@@ -255,9 +240,8 @@ static void program_that_ignores_sigterm_is_killed(void **state)
     bench_release(&b);
 }
 
-static void exit_with_success_after_sigterm_is_still_a_timeout(void **state)
+TEST(exit_with_success_after_sigterm_is_still_a_timeout)
 {
-    (void)state;
     struct bench b;
     struct record *r = run_one(&b, SH("trap 'exit 0' TERM; sleep 20 & wait"), NULL, 100);
     assert_int_equal(r->class_, REDRIVE_CLASS_TRANSIENT);
@@ -265,9 +249,8 @@ static void exit_with_success_after_sigterm_is_still_a_timeout(void **state)
     bench_release(&b);
 }
 
-static void grandchildren_die_with_the_group(void **state)
+TEST(grandchildren_die_with_the_group)
 {
-    (void)state;
     struct bench b;
     struct record *r = run_into_timeout(&b, SH("sleep 60 & echo $!; echo $! >&2; wait"));
     pid_t grandchild = atoi(r->stacktrace);
@@ -276,9 +259,8 @@ static void grandchildren_die_with_the_group(void **state)
     bench_release(&b);
 }
 
-static void what_a_program_leaves_running_is_killed_when_it_ends(void **state)
+TEST(what_a_program_leaves_running_is_killed_when_it_ends)
 {
-    (void)state;
     struct bench b;
     struct record *r = run_one(&b, SH("sleep 60 & echo $!"), NULL, 0);
     assert_int_equal(r->class_, REDRIVE_CLASS_SUCCESS);
@@ -286,9 +268,8 @@ static void what_a_program_leaves_running_is_killed_when_it_ends(void **state)
     bench_release(&b);
 }
 
-static void pipes_held_by_one_who_left_the_group_are_given_up(void **state)
+TEST(pipes_held_by_one_who_left_the_group_are_given_up)
 {
-    (void)state;
     struct bench b;
     int64_t start = clock_monotonic_ms();
     /* The program ends when the one that has left its group has said so. */
@@ -306,9 +287,8 @@ static void pipes_held_by_one_who_left_the_group_are_given_up(void **state)
     bench_release(&b);
 }
 
-static void program_whose_script_or_module_is_missing_likely_cannot_run(void **state)
+TEST(program_whose_script_or_module_is_missing_likely_cannot_run)
 {
-    (void)state;
     static const struct {
         const char *const argv[4];
         enum run_fault fault;
@@ -332,78 +312,62 @@ static void program_whose_script_or_module_is_missing_likely_cannot_run(void **s
     }
 }
 
-static void cancelled_run_says_so(void **state)
+#define EXEC_TEST(test, ...) \
+    TEST_OF(test, struct bench, b, open_argv(b, __VA_ARGS__), bench_release(b))
+
+EXEC_TEST(cancelled_run_says_so, SH("sleep 30"))
 {
-    (void)state;
-    struct bench b;
-    open_argv(&b, SH("sleep 30"));
-    struct record *r = bench_start(&b, NULL, 0);
-    bench_for(&b, 50);
+    struct record *r = bench_start(b, NULL, 0);
+    bench_for(b, 50);
     runner_cancel(r->run);
-    bench_until(&b, &r->is_done);
+    bench_until(b, &r->is_done);
     assert_int_equal(r->ending, ENDING_CANCELLED);
-    bench_release(&b);
 }
 
-static void program_that_cannot_start_can_be_cancelled(void **state)
+EXEC_TEST(program_that_cannot_start_can_be_cancelled,
+          (const char *const[]){"no-such-program-here", NULL})
 {
-    (void)state;
-    struct bench b;
-    open_argv(&b, (const char *const[]){"no-such-program-here", NULL});
-    struct record *r = bench_start(&b, NULL, 0);
+    struct record *r = bench_start(b, NULL, 0);
     runner_cancel(r->run);
-    bench_until(&b, &r->is_done);
+    bench_until(b, &r->is_done);
     assert_int_equal(r->ending, ENDING_CANCELLED);
-    bench_release(&b);
 }
 
-static void stop_waits_for_the_quick_and_releases_the_slow(void **state)
+EXEC_TEST(stop_waits_for_the_quick_and_releases_the_slow, SH("read t; sleep $t"))
 {
-    (void)state;
-    struct bench b;
-    open_argv(&b, SH("read t; sleep $t"));
-    struct record *quick = bench_start(&b, "0.1\n", 0);
-    struct record *slow = bench_start(&b, "60\n", 0);
-    runner_stop(b.runner, 60000, bench_stopped, &b);
+    struct record *quick = bench_start(b, "0.1\n", 0);
+    struct record *slow = bench_start(b, "60\n", 0);
+    runner_stop(b->runner, 60000, bench_stopped, b);
     struct run_request late = {.job_id = "late"};
-    assert_int_equal(runner_start(b.runner, &late, bench_done, NULL, NULL, NULL),
+    assert_int_equal(runner_start(b->runner, &late, bench_done, NULL, NULL, NULL),
                      REDRIVE_E_STOPPING);
-    bench_until(&b, &quick->is_done);
+    bench_until(b, &quick->is_done);
     assert_false(slow->is_done);
-    runner_stop(b.runner, 100, NULL, NULL);
-    bench_until(&b, &b.stopped);
+    runner_stop(b->runner, 100, NULL, NULL);
+    bench_until(b, &b->stopped);
     assert_int_equal(quick->ending, ENDING_RAN);
     assert_int_equal(quick->class_, REDRIVE_CLASS_SUCCESS);
     assert_int_equal(slow->ending, ENDING_RELEASED);
-    bench_release(&b);
 }
 
-static void second_stop_shortens_the_grace(void **state)
+EXEC_TEST(second_stop_shortens_the_grace, SH("sleep 60"))
 {
-    (void)state;
-    struct bench b;
-    open_argv(&b, SH("sleep 60"));
-    struct record *r = bench_start(&b, NULL, 0);
-    runner_stop(b.runner, 60000, bench_stopped, &b);
-    runner_stop(b.runner, 0, NULL, NULL);
-    bench_until(&b, &b.stopped);
+    struct record *r = bench_start(b, NULL, 0);
+    runner_stop(b->runner, 60000, bench_stopped, b);
+    runner_stop(b->runner, 0, NULL, NULL);
+    bench_until(b, &b->stopped);
     assert_int_equal(r->ending, ENDING_RELEASED);
-    bench_release(&b);
 }
 
-static void no_descriptor_of_ours_reaches_the_program(void **state)
+EXEC_TEST(no_descriptor_of_ours_reaches_the_program, SH("read x; ls /proc/self/fd | wc -l"))
 {
-    (void)state;
-    struct bench b;
-    open_argv(&b, SH("read x; ls /proc/self/fd | wc -l"));
     /* With several at a time each could inherit the pipes of the others. */
-    struct record *first = bench_start(&b, "\n", 0);
-    struct record *second = bench_start(&b, "\n", 0);
-    bench_until(&b, &first->is_done);
-    bench_until(&b, &second->is_done);
+    struct record *first = bench_start(b, "\n", 0);
+    struct record *second = bench_start(b, "\n", 0);
+    bench_until(b, &first->is_done);
+    bench_until(b, &second->is_done);
     assert_int_equal(atoi(first->result), 4); /* its three and the directory */
     assert_int_equal(atoi(second->result), 4);
-    bench_release(&b);
 }
 
 static int count_fds(void)
@@ -414,27 +378,22 @@ static int count_fds(void)
     return n;
 }
 
-static void nothing_is_left_open_after_many_runs(void **state)
+EXEC_TEST(nothing_is_left_open_after_many_runs, SH("exit 1"))
 {
-    (void)state;
-    struct bench b;
-    open_argv(&b, SH("exit 1"));
-    struct record *r = bench_start(&b, NULL, 0);
-    bench_until(&b, &r->is_done);
-    bench_for(&b, 10);
+    struct record *r = bench_start(b, NULL, 0);
+    bench_until(b, &r->is_done);
+    bench_for(b, 10);
     int before = count_fds();
     for (int i = 0; i < 40; i++) {
-        r = bench_start(&b, "x", 0);
-        bench_until(&b, &r->is_done);
+        r = bench_start(b, "x", 0);
+        bench_until(b, &r->is_done);
     }
-    bench_for(&b, 10);
+    bench_for(b, 10);
     assert_int_equal(count_fds(), before);
-    bench_release(&b);
 }
 
-static void signals_are_at_their_defaults_in_the_program(void **state)
+TEST(signals_are_at_their_defaults_in_the_program)
 {
-    (void)state;
     struct bench b;
     struct record *r = run_one(&b, SH("grep -E 'Sig(Blk|Ign)' /proc/self/status"), NULL, 0);
     unsigned long long blocked, ignored;
@@ -445,9 +404,8 @@ static void signals_are_at_their_defaults_in_the_program(void **state)
     bench_release(&b);
 }
 
-static void end_is_known_even_if_we_were_started_with_sigchld_ignored(void **state)
+TEST(end_is_known_even_if_we_were_started_with_sigchld_ignored)
 {
-    (void)state;
     signal(SIGCHLD, SIG_IGN);
     struct bench b;
     struct record *r = run_one(&b, SH("exit 65"), NULL, 0);
@@ -455,9 +413,8 @@ static void end_is_known_even_if_we_were_started_with_sigchld_ignored(void **sta
     bench_release(&b);
 }
 
-static void program_that_ended_in_time_is_not_timed_out_by_its_pipes(void **state)
+TEST(program_that_ended_in_time_is_not_timed_out_by_its_pipes)
 {
-    (void)state;
     enum redrive_class class = REDRIVE_CLASS_TRANSIENT;
     /* On a busy machine it may not have ended in time. */
     for (int i = 0; i < 20 && class == REDRIVE_CLASS_TRANSIENT; i++) {
@@ -491,61 +448,18 @@ static void start_next(const struct run_outcome *outcome, void *ctx)
     runner_stop(chain->bench->runner, 0, bench_stopped, chain->bench);
 }
 
-static void callback_may_start_the_next_job_and_stop(void **state)
+EXEC_TEST(callback_may_start_the_next_job_and_stop, SH("exit 0"))
 {
-    (void)state;
-    struct bench b;
-    open_argv(&b, SH("exit 0"));
-    struct chain chain = {.bench = &b, .left = 5};
+    struct chain chain = {.bench = b, .left = 5};
     static const struct run_request request = {.job_id = "first"};
-    assert_int_equal(runner_start(b.runner, &request, start_next, &chain, NULL, NULL), 0);
-    bench_until(&b, &b.stopped);
+    assert_int_equal(runner_start(b->runner, &request, start_next, &chain, NULL, NULL), 0);
+    bench_until(b, &b->stopped);
     assert_int_equal(chain.left, 0);
-    bench_release(&b);
 }
 
-static void no_program_is_refused(void **state)
+TEST(no_program_is_refused)
 {
-    (void)state;
     struct runner *runner;
     struct exec_options none = {.argv = (const char *const[]){NULL}};
     assert_int_equal(exec_runner_new(NULL, NULL, &none, &runner, NULL), REDRIVE_E_INVALID);
-}
-
-CHECK_FILE(exec)
-{
-    const struct CMUnitTest tests[] = {
-        T(payload_goes_in_and_output_comes_back),
-        T(large_payload_passes_whole),
-        T(arguments_meet_no_shell),
-        T(environment_has_the_facts_and_no_secrets),
-        T(input_that_nobody_reads_is_no_failure),
-        T(output_keeps_every_byte),
-        T(the_newline_that_ends_the_output_is_no_part_of_it),
-        T(flood_is_drained_in_little_memory),
-        T(exit_codes_and_signals_are_classified),
-        T(missing_program_is_permanent),
-        T(program_that_cannot_be_run_is_permanent),
-        T(last_line_is_the_message_and_the_rest_the_stacktrace),
-        T(python_exception_gives_its_type),
-        T(timeout_is_transient_and_says_after_how_long),
-        T(program_that_ignores_sigterm_is_killed),
-        T(exit_with_success_after_sigterm_is_still_a_timeout),
-        T(grandchildren_die_with_the_group),
-        T(what_a_program_leaves_running_is_killed_when_it_ends),
-        T(pipes_held_by_one_who_left_the_group_are_given_up),
-        T(cancelled_run_says_so),
-        T(program_whose_script_or_module_is_missing_likely_cannot_run),
-        T(program_that_cannot_start_can_be_cancelled),
-        T(stop_waits_for_the_quick_and_releases_the_slow),
-        T(second_stop_shortens_the_grace),
-        T(no_descriptor_of_ours_reaches_the_program),
-        T(nothing_is_left_open_after_many_runs),
-        T(signals_are_at_their_defaults_in_the_program),
-        T(end_is_known_even_if_we_were_started_with_sigchld_ignored),
-        T(program_that_ended_in_time_is_not_timed_out_by_its_pipes),
-        T(callback_may_start_the_next_job_and_stop),
-        T(no_program_is_refused),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

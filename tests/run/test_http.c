@@ -68,9 +68,8 @@ static struct record *post(struct bench *b, const char *path, const char *payloa
     return post_and_wait(b, payload, timeout_ms);
 }
 
-static void payload_is_posted_and_body_is_the_result(void **state)
+TEST(payload_is_posted_and_body_is_the_result)
 {
-    (void)state;
     struct bench b;
     struct record *r = post(&b, "echo", "{\"n\":1}", 0);
     assert_int_equal(r->class_, REDRIVE_CLASS_SUCCESS);
@@ -79,9 +78,8 @@ static void payload_is_posted_and_body_is_the_result(void **state)
     bench_release(&b);
 }
 
-static void large_payload_passes_whole(void **state)
+TEST(large_payload_passes_whole)
 {
-    (void)state;
     size_t len = 1000 * 1000;
     char *payload = malloc(len + 1);
     memset(payload, 'x', len);
@@ -93,9 +91,8 @@ static void large_payload_passes_whole(void **state)
     free(payload);
 }
 
-static void headers_carry_the_facts_of_the_job(void **state)
+TEST(headers_carry_the_facts_of_the_job)
 {
-    (void)state;
     struct bench b;
     struct record *r = post(&b, "facts", NULL, 0);
     assert_int_equal(r->failure.http_status, 201);
@@ -106,9 +103,8 @@ static void headers_carry_the_facts_of_the_job(void **state)
     bench_release(&b);
 }
 
-static void request_is_signed_with_each_secret_and_has_the_configured_headers(void **state)
+TEST(request_is_signed_with_each_secret_and_has_the_configured_headers)
 {
-    (void)state;
     struct config_secret secrets[] = {
         {.bytes = "the-new-secret-of-32-bytes-here!", .len = 32},
         {.bytes = "the-old-secret-16", .len = 17},
@@ -139,9 +135,8 @@ static void request_is_signed_with_each_secret_and_has_the_configured_headers(vo
     }
 }
 
-static void header_value_cannot_make_another_header(void **state)
+TEST(header_value_cannot_make_another_header)
 {
-    (void)state;
     char url[64];
     snprintf(url, sizeof url, "http://127.0.0.1:%d/facts", port);
     struct bench b;
@@ -153,9 +148,8 @@ static void header_value_cannot_make_another_header(void **state)
     bench_release(&b);
 }
 
-static void statuses_are_classified_and_the_body_is_the_message(void **state)
+TEST(statuses_are_classified_and_the_body_is_the_message)
 {
-    (void)state;
     static const struct {
         const char *path;
         int status;
@@ -184,9 +178,8 @@ static void statuses_are_classified_and_the_body_is_the_message(void **state)
     }
 }
 
-static void retry_after_is_read_in_both_forms(void **state)
+TEST(retry_after_is_read_in_both_forms)
 {
-    (void)state;
     struct bench b;
     struct record *r = post(&b, "after/429/7", NULL, 0);
     assert_int_equal(r->failure.retry_after_ms, 7000);
@@ -203,9 +196,8 @@ static void retry_after_is_read_in_both_forms(void **state)
     bench_release(&b);
 }
 
-static void bodies_have_a_maximum(void **state)
+TEST(bodies_have_a_maximum)
 {
-    (void)state;
     struct bench b;
     struct record *r = post(&b, "long", NULL, 0);
     assert_int_equal(strlen(r->message), HTTP_EXCERPT_MAX_BYTES);
@@ -221,9 +213,8 @@ static void bodies_have_a_maximum(void **state)
     bench_release(&b);
 }
 
-static void redirect_is_not_followed(void **state)
+TEST(redirect_is_not_followed)
 {
-    (void)state;
     struct bench b;
     struct record *r = post(&b, "redirect", NULL, 0);
     assert_int_equal(r->failure.http_status, 302);
@@ -235,9 +226,8 @@ static void redirect_is_not_followed(void **state)
     bench_release(&b);
 }
 
-static void slow_headers_time_out(void **state)
+TEST(slow_headers_time_out)
 {
-    (void)state;
     struct bench b;
     struct record *r = post(&b, "slow/60", NULL, 150);
     assert_string_equal(r->message, "timed out after 150ms");
@@ -248,9 +238,8 @@ static void slow_headers_time_out(void **state)
     bench_release(&b);
 }
 
-static void reset_and_garbage_have_a_curl_code(void **state)
+TEST(reset_and_garbage_have_a_curl_code)
 {
-    (void)state;
     struct bench b;
     struct record *r = post(&b, "reset", NULL, 0);
     assert_int_not_equal(r->failure.curl_code, 0);
@@ -272,9 +261,8 @@ static int closed_port(int *ret_fd)
     return ntohs(address.sin_port);
 }
 
-static void refused_port_is_a_network_failure(void **state)
+TEST(refused_port_is_a_network_failure)
 {
-    (void)state;
     int fd;
     char url[64];
     snprintf(url, sizeof url, "http://127.0.0.1:%d/", closed_port(&fd));
@@ -289,9 +277,8 @@ static void refused_port_is_a_network_failure(void **state)
 }
 
 /* A full backlog: the kernel drops what would connect. */
-static void connecting_has_a_time_out_of_its_own(void **state)
+TEST(connecting_has_a_time_out_of_its_own)
 {
-    (void)state;
     int fd, fillers[8];
     char url[64];
     int full_port = closed_port(&fd);
@@ -314,9 +301,8 @@ static void connecting_has_a_time_out_of_its_own(void **state)
     close(fd);
 }
 
-static void only_http_is_spoken(void **state)
+TEST(only_http_is_spoken)
 {
-    (void)state;
     struct bench b;
     open_url(&b, (struct http_options){.url = "file:///etc/hostname"});
     struct record *r = post_and_wait(&b, NULL, 0);
@@ -325,9 +311,8 @@ static void only_http_is_spoken(void **state)
     bench_release(&b);
 }
 
-static void template_may_not_lead_to_a_private_address(void **state)
+TEST(template_may_not_lead_to_a_private_address)
 {
-    (void)state;
     static const char *const hosts[] = {"127.0.0.1", "localhost", "2130706433", "0x7f.1",
                                         "0.0.0.0",   "127.1",     "10.0.0.1",   "169.254.169.254"};
     char url[64], payload[64];
@@ -359,9 +344,8 @@ bool __wrap_address_is_public(const struct sockaddr *address)
     return address->sa_family == AF_INET;
 }
 
-static void a_public_address_beside_a_private_one_may_fail_for_a_while(void **state)
+TEST(a_public_address_beside_a_private_one_may_fail_for_a_while)
 {
-    (void)state;
     struct bench b;
     open_url(&b, (struct http_options){.url = "http://{payload.host}:1/echo"});
     refuses_v6 = true;
@@ -377,9 +361,8 @@ static void a_public_address_beside_a_private_one_may_fail_for_a_while(void **st
         skip();
 }
 
-static void host_of_the_configuration_may_be_private_whatever_the_path(void **state)
+TEST(host_of_the_configuration_may_be_private_whatever_the_path)
 {
-    (void)state;
     char url[64];
     snprintf(url, sizeof url, "http://127.0.0.1:%d/{payload.path}", port);
     struct bench b;
@@ -389,9 +372,8 @@ static void host_of_the_configuration_may_be_private_whatever_the_path(void **st
     bench_release(&b);
 }
 
-static void proxy_of_the_environment_is_no_way_around(void **state)
+TEST(proxy_of_the_environment_is_no_way_around)
 {
-    (void)state;
     char url[64], proxy[64];
     snprintf(url, sizeof url, "http://{payload.host}:%d/echo", port);
     snprintf(proxy, sizeof proxy, "http://127.0.0.1:%d", port);
@@ -404,9 +386,8 @@ static void proxy_of_the_environment_is_no_way_around(void **state)
     bench_release(&b);
 }
 
-static void private_address_can_be_allowed(void **state)
+TEST(private_address_can_be_allowed)
 {
-    (void)state;
     char url[64];
     snprintf(url, sizeof url, "http://{payload.host}:%d/echo", port);
     struct bench b;
@@ -419,18 +400,16 @@ static void private_address_can_be_allowed(void **state)
     bench_release(&b);
 }
 
-static void path_is_sent_as_it_is_written(void **state)
+TEST(path_is_sent_as_it_is_written)
 {
-    (void)state;
     struct bench b;
     struct record *r = post(&b, "echo/../status/500", "1", 0);
     assert_int_equal(r->class_, REDRIVE_CLASS_SUCCESS);
     bench_release(&b);
 }
 
-static void payload_cannot_lead_to_another_path(void **state)
+TEST(payload_cannot_lead_to_another_path)
 {
-    (void)state;
     char url[64];
     snprintf(url, sizeof url, "http://127.0.0.1:%d/echo/{payload.id}/x", port);
     struct bench b;
@@ -441,9 +420,8 @@ static void payload_cannot_lead_to_another_path(void **state)
     bench_release(&b);
 }
 
-static void connection_is_used_again(void **state)
+TEST(connection_is_used_again)
 {
-    (void)state;
     char url[64];
     snprintf(url, sizeof url, "http://127.0.0.1:%d/connections", port);
     struct bench b;
@@ -454,9 +432,8 @@ static void connection_is_used_again(void **state)
     bench_release(&b);
 }
 
-static void many_requests_run_at_one_time(void **state)
+TEST(many_requests_run_at_one_time)
 {
-    (void)state;
     char url[64];
     snprintf(url, sizeof url, "http://127.0.0.1:%d/slow/2", port);
     struct bench b;
@@ -473,9 +450,8 @@ static void many_requests_run_at_one_time(void **state)
     bench_release(&b);
 }
 
-static void request_can_be_cancelled_and_released(void **state)
+TEST(request_can_be_cancelled_and_released)
 {
-    (void)state;
     char url[64];
     snprintf(url, sizeof url, "http://127.0.0.1:%d/slow/60", port);
     struct bench b;
@@ -550,9 +526,8 @@ static bool post_without_memory(long n, struct http_options options)
     return !is_over;
 }
 
-static void job_does_not_fail_for_good_when_curl_has_no_memory(void **state)
+TEST(job_does_not_fail_for_good_when_curl_has_no_memory)
 {
-    (void)state;
     char url[256];
     snprintf(url, sizeof url, "http://127.0.0.1:%d/{payload.path}", port);
     long n = 1;
@@ -561,39 +536,12 @@ static void job_does_not_fail_for_good_when_curl_has_no_memory(void **state)
     assert_true(n > 20);
 }
 
-CHECK_FILE(http)
+TEST_MAIN(argc, argv)
 {
     if (argc != 2)
         return 2;
     snprintf(server_path, sizeof server_path, "%s/server.py", argv[1]);
     (void)curl_global_init_mem(CURL_GLOBAL_DEFAULT, curl_malloc, free, curl_realloc, curl_strdup,
                                curl_calloc);
-    const struct CMUnitTest tests[] = {
-        T(payload_is_posted_and_body_is_the_result),
-        T(large_payload_passes_whole),
-        T(headers_carry_the_facts_of_the_job),
-        T(request_is_signed_with_each_secret_and_has_the_configured_headers),
-        T(header_value_cannot_make_another_header),
-        T(statuses_are_classified_and_the_body_is_the_message),
-        T(retry_after_is_read_in_both_forms),
-        T(bodies_have_a_maximum),
-        T(redirect_is_not_followed),
-        T(slow_headers_time_out),
-        T(reset_and_garbage_have_a_curl_code),
-        T(refused_port_is_a_network_failure),
-        T(connecting_has_a_time_out_of_its_own),
-        T(only_http_is_spoken),
-        T(template_may_not_lead_to_a_private_address),
-        T(a_public_address_beside_a_private_one_may_fail_for_a_while),
-        T(proxy_of_the_environment_is_no_way_around),
-        T(host_of_the_configuration_may_be_private_whatever_the_path),
-        T(private_address_can_be_allowed),
-        T(path_is_sent_as_it_is_written),
-        T(payload_cannot_lead_to_another_path),
-        T(connection_is_used_again),
-        T(many_requests_run_at_one_time),
-        T(request_can_be_cancelled_and_released),
-        T(job_does_not_fail_for_good_when_curl_has_no_memory),
-    };
-    return cmocka_run_group_tests(tests, start_server, stop_server);
+    return check_run(start_server, stop_server);
 }

@@ -131,20 +131,18 @@ static void init_with_shell(struct post *p, const char *script)
     post_init(p, NULL, argv);
 }
 
-static void a_command_is_given_the_document(void **state)
+TEST(a_command_is_given_the_document)
 {
     struct post p;
-    (void)state;
     init_with_shell(&p, "cat > \"$1\"");
     fire(&p);
     run_until(&p, has_json);
     post_release(&p);
 }
 
-static void what_fails_is_tried_again(void **state)
+TEST(what_fails_is_tried_again)
 {
     struct post p;
-    (void)state;
     init_with_shell(&p, "cat > /dev/null; echo x >> \"$1\"; test $(wc -l < \"$1\") -ge 3 && "
                         "printf '%s' '" JSON "' > \"$1\"");
     fire(&p);
@@ -153,10 +151,9 @@ static void what_fails_is_tried_again(void **state)
     post_release(&p);
 }
 
-static void what_is_never_taken_is_logged_and_dropped(void **state)
+TEST(what_is_never_taken_is_logged_and_dropped)
 {
     struct post p;
-    (void)state;
     init_with_shell(&p, "cat > /dev/null; echo x >> \"$1\"; echo no mail today >&2; exit 75");
     fire(&p);
     run_until(&p, has_given_up);
@@ -170,10 +167,9 @@ static bool has_begun(struct post *p)
     return strcmp(written(p), "begun\n") == 0;
 }
 
-static void a_stop_waits_for_no_command(void **state)
+TEST(a_stop_waits_for_no_command)
 {
     struct post p;
-    (void)state;
     init_with_shell(&p, "echo begun > \"$1\"; exec sleep 60");
     fire(&p);
     run_until(&p, has_begun);
@@ -182,10 +178,9 @@ static void a_stop_waits_for_no_command(void **state)
     assert_true(clock_monotonic_ms() - began_ms < 20000);
 }
 
-static void a_stop_ends_the_patience_of_a_finish(void **state)
+TEST(a_stop_ends_the_patience_of_a_finish)
 {
     struct post p;
-    (void)state;
     init_with_shell(&p, "echo begun > \"$1\"; exec sleep 60");
     fire(&p);
     run_until(&p, has_begun);
@@ -195,19 +190,17 @@ static void a_stop_ends_the_patience_of_a_finish(void **state)
     assert_true(clock_monotonic_ms() - began_ms < 20000);
 }
 
-static void a_stop_after_a_finish_without_alerts_changes_nothing(void **state)
+TEST(a_stop_after_a_finish_without_alerts_changes_nothing)
 {
     struct post p;
-    (void)state;
     post_init(&p, NULL, NULL);
     notifier_finish(p.notifier, 60000, on_stopped, &p);
     post_release(&p);
 }
 
-static void an_alert_for_nobody_is_no_work(void **state)
+TEST(an_alert_for_nobody_is_no_work)
 {
     struct post p;
-    (void)state;
     post_init(&p, NULL, NULL);
     fire(&p);
     for (int i = 0; i < 20; i++) {
@@ -268,14 +261,13 @@ static bool is_taken(struct post *p)
     return taken;
 }
 
-static void a_webhook_gets_the_document_until_it_takes_it(void **state)
+TEST(a_webhook_gets_the_document_until_it_takes_it)
 {
     struct sockaddr_in address = {.sin_family = AF_INET, .sin_addr = {htonl(INADDR_LOOPBACK)}};
     socklen_t len = sizeof address;
     struct post p;
     pthread_t thread;
     char url[64];
-    (void)state;
     the_hook = (struct hook){.answers = 2, .mutex = PTHREAD_MUTEX_INITIALIZER};
     the_hook.fd = socket(AF_INET, SOCK_STREAM, 0);
     assert_int_equal(bind(the_hook.fd, (struct sockaddr *)&address, sizeof address), 0);
@@ -292,19 +284,4 @@ static void a_webhook_gets_the_document_until_it_takes_it(void **state)
     assert_non_null(strstr(the_hook.last, JSON));
     post_release(&p);
     close(the_hook.fd);
-}
-
-CHECK_FILE(notify)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_command_is_given_the_document),
-        cmocka_unit_test(what_fails_is_tried_again),
-        cmocka_unit_test(what_is_never_taken_is_logged_and_dropped),
-        cmocka_unit_test(a_stop_waits_for_no_command),
-        cmocka_unit_test(a_stop_ends_the_patience_of_a_finish),
-        cmocka_unit_test(a_stop_after_a_finish_without_alerts_changes_nothing),
-        cmocka_unit_test(an_alert_for_nobody_is_no_work),
-        cmocka_unit_test(a_webhook_gets_the_document_until_it_takes_it),
-    };
-    return cmocka_run_group_tests_name("notify", tests, NULL, NULL);
 }

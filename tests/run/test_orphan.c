@@ -21,9 +21,8 @@ static _Noreturn void be_a_worker(int fd)
     _exit(1);
 }
 
-static void program_dies_with_a_killed_worker(void **state)
+TEST(program_dies_with_a_killed_worker)
 {
-    (void)state;
     int fd[2];
     assert_int_equal(pipe(fd), 0);
     pid_t worker = fork();
@@ -40,10 +39,4 @@ static void program_dies_with_a_killed_worker(void **state)
     assert_int_equal(waitpid(worker, NULL, 0), worker);
     assert_true(process_gone_within(program, SOON_MS));
     close(fd[0]);
-}
-
-CHECK_FILE(orphan)
-{
-    const struct CMUnitTest tests[] = {T(program_dies_with_a_killed_worker)};
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -53,11 +53,12 @@ static void refuses(const char *name, const char *value)
     set(name, NULL);
 }
 
+#define FIXTURE_TEST(test) TEST_AROUND(test, clear, NULL)
+
 /* ---- Where to -------------------------------------------------------------------------------- */
 
-static void without_an_endpoint_there_is_no_tracing(void **state)
+FIXTURE_TEST(without_an_endpoint_there_is_no_tracing)
 {
-    (void)state;
     struct otlp_settings settings;
     set(ENDPOINT, "");
     set("OTEL_TRACES_SAMPLER", "not looked at");
@@ -66,9 +67,8 @@ static void without_an_endpoint_there_is_no_tracing(void **state)
     otlp_settings_release(&settings);
 }
 
-static void the_path_is_added_to_a_general_endpoint_only(void **state)
+FIXTURE_TEST(the_path_is_added_to_a_general_endpoint_only)
 {
-    (void)state;
     static const char *const CASES[][4] = {
         {"http://localhost:4318", "", "http://localhost:4318", "/v1/traces"},
         {"http://localhost:4318/", "", "http://localhost:4318", "/v1/traces"},
@@ -88,9 +88,8 @@ static void the_path_is_added_to_a_general_endpoint_only(void **state)
     }
 }
 
-static void an_endpoint_that_is_no_address_is_refused(void **state)
+FIXTURE_TEST(an_endpoint_that_is_no_address_is_refused)
 {
-    (void)state;
     static const char *const BAD[] = {"localhost:4318", "ftp://a",      "http://",
                                       "http:///v1",     "http://a b",   "http://a?x",
                                       "http://a\n",     "grpc://a:4317"};
@@ -98,9 +97,8 @@ static void an_endpoint_that_is_no_address_is_refused(void **state)
         refuses(ENDPOINT, BAD[i]);
 }
 
-static void it_can_be_switched_off(void **state)
+FIXTURE_TEST(it_can_be_switched_off)
 {
-    (void)state;
     static const char *const OFF[][2] = {{"OTEL_SDK_DISABLED", "true"},
                                          {"OTEL_SDK_DISABLED", "TRUE"},
                                          {"OTEL_TRACES_EXPORTER", "none"}};
@@ -129,9 +127,8 @@ static void it_can_be_switched_off(void **state)
 
 /* ---- What with ------------------------------------------------------------------------------- */
 
-static void the_defaults_are_those_of_the_specification(void **state)
+FIXTURE_TEST(the_defaults_are_those_of_the_specification)
 {
-    (void)state;
     struct otlp_settings settings;
     set(ENDPOINT, "http://localhost:4318");
     read_settings(&settings);
@@ -149,9 +146,8 @@ static void the_defaults_are_those_of_the_specification(void **state)
     otlp_settings_release(&settings);
 }
 
-static void numbers_have_bounds(void **state)
+FIXTURE_TEST(numbers_have_bounds)
 {
-    (void)state;
     struct otlp_settings settings;
     set(ENDPOINT, "http://localhost:4318");
     set("OTEL_EXPORTER_OTLP_TIMEOUT", "5");
@@ -174,9 +170,8 @@ static void numbers_have_bounds(void **state)
     refuses("OTEL_BSP_MAX_EXPORT_BATCH_SIZE", " 1");
 }
 
-static void headers_are_decoded(void **state)
+FIXTURE_TEST(headers_are_decoded)
 {
-    (void)state;
     struct otlp_settings settings;
     set(ENDPOINT, "http://localhost:4318");
     set("OTEL_EXPORTER_OTLP_HEADERS", " Authorization = Basic%20abc= , x-tenant=a%2Cb,,empty=");
@@ -199,9 +194,8 @@ static void headers_are_decoded(void **state)
     refuses("OTEL_EXPORTER_OTLP_HEADERS", many);
 }
 
-static void a_service_has_a_name(void **state)
+FIXTURE_TEST(a_service_has_a_name)
 {
-    (void)state;
     struct otlp_settings settings;
     set(ENDPOINT, "http://localhost:4318");
     set("OTEL_RESOURCE_ATTRIBUTES",
@@ -221,9 +215,8 @@ static void a_service_has_a_name(void **state)
     refuses("OTEL_RESOURCE_ATTRIBUTES", "=a");
 }
 
-static void the_sampler_is_read(void **state)
+FIXTURE_TEST(the_sampler_is_read)
 {
-    (void)state;
     struct otlp_settings settings;
     set(ENDPOINT, "http://localhost:4318");
     set("OTEL_TRACES_SAMPLER", "always_off");
@@ -231,21 +224,4 @@ static void the_sampler_is_read(void **state)
     assert_false(settings.sampler.follows_parent);
     otlp_settings_release(&settings);
     refuses("OTEL_TRACES_SAMPLER", "always");
-}
-
-CHECK_FILE(otlp_settings)
-{
-#define S(function) cmocka_unit_test_setup(function, clear)
-    const struct CMUnitTest tests[] = {
-        S(without_an_endpoint_there_is_no_tracing),
-        S(the_path_is_added_to_a_general_endpoint_only),
-        S(an_endpoint_that_is_no_address_is_refused),
-        S(it_can_be_switched_off),
-        S(the_defaults_are_those_of_the_specification),
-        S(numbers_have_bounds),
-        S(headers_are_decoded),
-        S(a_service_has_a_name),
-        S(the_sampler_is_read),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

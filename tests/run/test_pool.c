@@ -14,29 +14,25 @@ static const char *here; /* the directory of the tests */
 
 /* ---- Kinds of runs --------------------------------------------------------------------------- */
 
-static void program_is_given_the_payload_and_its_output_is_the_result(void **state)
+RIG_TEST(program_is_given_the_payload_and_its_output_is_the_result,
+         "tasks: {t: {" TASK(NOTE("start") "cat") "}}}\n")
 {
-    (void)state;
-    struct rig rig;
     struct job_page page = {0};
-    rig_init(&rig, "tasks: {t: {" TASK(NOTE("start") "cat") "}}}\n");
-    int64_t seq = rig_submit(&rig, "t", "{\"n\":1}");
-    rig_start(&rig);
-    rig_until_told(&rig, ENGINE_EVENT_COMPLETED, 1);
-    const struct job *job = rig_job(&rig, seq, &page);
+    int64_t seq = rig_submit(rig, "t", "{\"n\":1}");
+    rig_start(rig);
+    rig_until_told(rig, ENGINE_EVENT_COMPLETED, 1);
+    const struct job *job = rig_job(rig, seq, &page);
     assert_int_equal(job->status.state, REDRIVE_STATE_COMPLETED);
     check_str(job->status.result, "{\"n\":1}");
     check_str(job->status.worker, "w");
-    assert_int_equal(rig_effects(&rig, "start"), 1);
-    assert_int_equal(pool_status(rig.pool).ended, 1);
-    assert_int_equal(pool_status(rig.pool).failed, 0);
+    assert_int_equal(rig_effects(rig, "start"), 1);
+    assert_int_equal(pool_status(rig->pool).ended, 1);
+    assert_int_equal(pool_status(rig->pool).failed, 0);
     job_page_release(&page);
-    rig_release(&rig);
 }
 
-static void stream_takes_many_jobs(void **state)
+TEST(stream_takes_many_jobs)
 {
-    (void)state;
     struct rig rig;
     char yaml[4400];
     enum {
@@ -83,9 +79,8 @@ static pid_t start_server(int *ret_in, int *ret_port)
     return server;
 }
 
-static void request_is_made_for_each_job(void **state)
+TEST(request_is_made_for_each_job)
 {
-    (void)state;
     struct rig rig;
     struct job_page page = {0};
     char yaml[512];
@@ -122,9 +117,8 @@ static int64_t submit_after(struct rig *rig, const char *task, const char *id, c
 }
 
 /* What a job of each kind of runner is given of the job that it has waited for. */
-static void handlers_are_given_the_results_of_parents(void **state)
+TEST(handlers_are_given_the_results_of_parents)
 {
-    (void)state;
     struct rig rig;
     struct job_page page = {0};
     char yaml[4700];
@@ -160,19 +154,15 @@ static void handlers_are_given_the_results_of_parents(void **state)
 
 /* ---- Slots ----------------------------------------------------------------------------------- */
 
-static void no_more_run_than_there_are_places(void **state)
+RIG_TEST(no_more_run_than_there_are_places,
+         "tasks: {t: {" TASK(NOTE("start") "sleep 0.05; " NOTE("end")) ", concurrency: 2}}}\n")
 {
-    (void)state;
-    struct rig rig;
-    rig_init(&rig,
-             "tasks: {t: {" TASK(NOTE("start") "sleep 0.05; " NOTE("end")) ", concurrency: 2}}}\n");
-    rig_start(&rig);
+    rig_start(rig);
     for (int i = 0; i < 12; i++)
-        (void)rig_submit(&rig, "t", "{}");
-    rig_until_told(&rig, ENGINE_EVENT_COMPLETED, 12);
-    assert_int_equal(rig_most_at_once(&rig), 2);
-    assert_int_equal(rig_effects(&rig, "start"), 12);
-    rig_release(&rig);
+        (void)rig_submit(rig, "t", "{}");
+    rig_until_told(rig, ENGINE_EVENT_COMPLETED, 12);
+    assert_int_equal(rig_most_at_once(rig), 2);
+    assert_int_equal(rig_effects(rig, "start"), 12);
 }
 
 /* Whether the handlers have written this and nothing else. */
@@ -186,25 +176,21 @@ static void check_effects(const struct rig *rig, const char *expected)
     assert_string_equal(text, expected);
 }
 
-static void one_place_goes_to_the_highest_priority_of_all_tasks(void **state)
+RIG_TEST(one_place_goes_to_the_highest_priority_of_all_tasks,
+         "tasks:\n"
+         "  a: {" TASK("printf a >> @/effects") "}}\n"
+                                                "  b: {" TASK("printf b >> @/effects") "}}\n")
 {
-    (void)state;
-    struct rig rig;
-    rig_init(&rig,
-             "tasks:\n"
-             "  a: {" TASK("printf a >> @/effects") "}}\n"
-                                                    "  b: {" TASK("printf b >> @/effects") "}}\n");
     for (int i = 0; i < 6; i++)
-        (void)rig_submit_prior(&rig, i % 2 ? "b" : "a", 0);
+        (void)rig_submit_prior(rig, i % 2 ? "b" : "a", 0);
     for (int i = 0; i < 6; i++)
-        (void)rig_submit_prior(&rig, i % 3 ? "a" : "b", i % 3 ? 10 : 20);
-    rig.options.max_jobs = 1;
-    rig.options.until_idle = true;
-    rig_start(&rig);
-    assert_int_equal(pool_status(rig.pool).slots, 1);
-    rig_until_stopped(&rig);
-    check_effects(&rig, "bbaaaaababab");
-    rig_release(&rig);
+        (void)rig_submit_prior(rig, i % 3 ? "a" : "b", i % 3 ? 10 : 20);
+    rig->options.max_jobs = 1;
+    rig->options.until_idle = true;
+    rig_start(rig);
+    assert_int_equal(pool_status(rig->pool).slots, 1);
+    rig_until_stopped(rig);
+    check_effects(rig, "bbaaaaababab");
 }
 
 static bool has_run_quick(struct rig *rig)
@@ -212,109 +198,91 @@ static bool has_run_quick(struct rig *rig)
     return rig_effects(rig, "quick") == 20;
 }
 
-static void a_full_task_does_not_hold_others_up(void **state)
+RIG_TEST(a_full_task_does_not_hold_others_up,
+         "tasks:\n"
+         "  slow: {" TASK(NOTE("start") "while [ ! -e @/gate ]; do sleep 0.02; done; " NOTE(
+             "end")) ", concurrency: 1}}\n"
+                     "  quick: {" TASK(NOTE("quick")) ", concurrency: 2}}\n")
 {
-    (void)state;
-    struct rig rig;
-    rig_init(&rig,
-             "tasks:\n"
-             "  slow: {" TASK(NOTE("start") "while [ ! -e @/gate ]; do sleep 0.02; done; " NOTE(
-                 "end")) ", concurrency: 1}}\n"
-                         "  quick: {" TASK(NOTE("quick")) ", concurrency: 2}}\n");
     for (int i = 0; i < 3; i++)
-        (void)rig_submit_prior(&rig, "slow", 100);
+        (void)rig_submit_prior(rig, "slow", 100);
     for (int i = 0; i < 20; i++)
-        (void)rig_submit(&rig, "quick", "{}");
-    rig_start(&rig);
-    rig_until(&rig, has_run_quick);
-    assert_int_equal(rig_effects(&rig, "start"), 1);
-    rig_open_gate(&rig);
-    rig_until_told(&rig, ENGINE_EVENT_COMPLETED, 23);
-    assert_int_equal(rig_most_at_once(&rig), 1);
-    rig_release(&rig);
+        (void)rig_submit(rig, "quick", "{}");
+    rig_start(rig);
+    rig_until(rig, has_run_quick);
+    assert_int_equal(rig_effects(rig, "start"), 1);
+    rig_open_gate(rig);
+    rig_until_told(rig, ENGINE_EVENT_COMPLETED, 23);
+    assert_int_equal(rig_most_at_once(rig), 1);
 }
 
-static void only_what_was_asked_for_is_taken(void **state)
+RIG_TEST(only_what_was_asked_for_is_taken,
+         "tasks:\n"
+         "  a: {queue: red, " TASK("true") "}}\n"
+                                           "  b: {queue: red, " TASK("true") "}}\n")
 {
-    (void)state;
-    struct rig rig;
     const struct str task = STR("a"), queue = STR("red");
-    rig_init(&rig, "tasks:\n"
-                   "  a: {queue: red, " TASK("true") "}}\n"
-                                                     "  b: {queue: red, " TASK("true") "}}\n");
-    rig.options.tasks = &task;
-    rig.options.queues = &queue;
-    rig.options.n_tasks = rig.options.n_queues = 1;
-    rig.options.until_idle = true;
-    int64_t mine = rig_submit(&rig, "a", "{}");
-    int64_t of_b = rig_submit(&rig, "b", "{}");
-    rig_start(&rig);
-    rig_until_stopped(&rig);
-    assert_int_equal(rig_state(&rig, mine), REDRIVE_STATE_COMPLETED);
-    assert_int_equal(rig_state(&rig, of_b), REDRIVE_STATE_QUEUED);
-    rig_release(&rig);
+    rig->options.tasks = &task;
+    rig->options.queues = &queue;
+    rig->options.n_tasks = rig->options.n_queues = 1;
+    rig->options.until_idle = true;
+    int64_t mine = rig_submit(rig, "a", "{}");
+    int64_t of_b = rig_submit(rig, "b", "{}");
+    rig_start(rig);
+    rig_until_stopped(rig);
+    assert_int_equal(rig_state(rig, mine), REDRIVE_STATE_COMPLETED);
+    assert_int_equal(rig_state(rig, of_b), REDRIVE_STATE_QUEUED);
 }
 
 /* ---- How runs end ---------------------------------------------------------------------------- */
 
-static void failure_is_retried_until_the_policy_has_enough(void **state)
+RIG_TEST(failure_is_retried_until_the_policy_has_enough,
+         "tasks: {t: {" TASK(
+             NOTE("start") "echo no good >&2; exit 75") "},\n"
+                                                        "  retry: {strategy: fixed, "
+                                                        "initial_delay: 30ms, jitter: none,\n"
+                                                        "          max_retries: 2}}}\n")
 {
-    (void)state;
-    struct rig rig;
     struct job_page page = {0};
-    rig_init(&rig, "tasks: {t: {" TASK(NOTE(
-                       "start") "echo no good >&2; exit 75") "},\n"
-                                                             "  retry: {strategy: fixed, "
-                                                             "initial_delay: 30ms, jitter: none,\n"
-                                                             "          max_retries: 2}}}\n");
-    int64_t seq = rig_submit(&rig, "t", "{}");
-    rig_start(&rig);
-    rig_until_told(&rig, ENGINE_EVENT_DEAD, 1);
-    const struct job *job = rig_job(&rig, seq, &page);
+    int64_t seq = rig_submit(rig, "t", "{}");
+    rig_start(rig);
+    rig_until_told(rig, ENGINE_EVENT_DEAD, 1);
+    const struct job *job = rig_job(rig, seq, &page);
     assert_int_equal(job->status.state, REDRIVE_STATE_DEAD_LETTER);
     assert_int_equal(job->status.reason, REDRIVE_REASON_EXHAUSTED);
     assert_int_equal(job->status.attempts, 3);
     check_str(job->status.error.message, "no good");
-    assert_int_equal(rig_effects(&rig, "start"), 3);
-    assert_int_equal(rig.told[ENGINE_EVENT_RETRYING], 2);
-    assert_int_equal(pool_status(rig.pool).failed, 3);
+    assert_int_equal(rig_effects(rig, "start"), 3);
+    assert_int_equal(rig->told[ENGINE_EVENT_RETRYING], 2);
+    assert_int_equal(pool_status(rig->pool).failed, 3);
     job_page_release(&page);
-    rig_release(&rig);
 }
 
-static void output_of_a_failed_run_is_no_result(void **state)
+RIG_TEST(output_of_a_failed_run_is_no_result, "tasks: {t: {" TASK("echo half; exit 64") "}}}\n")
 {
-    (void)state;
-    struct rig rig;
     struct job_page page = {0};
-    rig_init(&rig, "tasks: {t: {" TASK("echo half; exit 64") "}}}\n");
-    int64_t seq = rig_submit(&rig, "t", "{}");
-    rig_start(&rig);
-    rig_until_told(&rig, ENGINE_EVENT_DEAD, 1);
-    assert_int_equal(rig_job(&rig, seq, &page)->status.result.len, 0);
+    int64_t seq = rig_submit(rig, "t", "{}");
+    rig_start(rig);
+    rig_until_told(rig, ENGINE_EVENT_DEAD, 1);
+    assert_int_equal(rig_job(rig, seq, &page)->status.result.len, 0);
     job_page_release(&page);
-    rig_release(&rig);
 }
 
-static void run_ends_at_its_time_out(void **state)
+RIG_TEST(run_ends_at_its_time_out,
+         "tasks: {t: {" TASK("exec sleep 60") ", timeout: 200ms},\n"
+                                              "            retry: {max_retries: 0}}}\n")
 {
-    (void)state;
-    struct rig rig;
     struct job_page page = {0};
-    rig_init(&rig, "tasks: {t: {" TASK("exec sleep 60") ", timeout: 200ms},\n"
-                                                        "            retry: {max_retries: 0}}}\n");
-    int64_t seq = rig_submit(&rig, "t", "{}");
-    rig_start(&rig);
-    rig_until_told(&rig, ENGINE_EVENT_DEAD, 1);
-    check_str(rig_job(&rig, seq, &page)->status.error.type, "TimeoutError");
+    int64_t seq = rig_submit(rig, "t", "{}");
+    rig_start(rig);
+    rig_until_told(rig, ENGINE_EVENT_DEAD, 1);
+    check_str(rig_job(rig, seq, &page)->status.error.type, "TimeoutError");
     job_page_release(&page);
-    rig_release(&rig);
 }
 
 /* So that there is no text of a handler that a store does not take. */
-static void words_of_a_failure_are_cut(void **state)
+TEST(words_of_a_failure_are_cut)
 {
-    (void)state;
     enum {
         N = 100000
     };
@@ -353,19 +321,15 @@ static void set_lease(struct rig *rig, int64_t lease_ms, int64_t heartbeat_ms)
     rig->config->tasks[0].heartbeat_ms = heartbeat_ms;
 }
 
-static void heartbeats_keep_a_long_job(void **state)
+RIG_TEST(heartbeats_keep_a_long_job, "tasks: {t: {" TASK(NOTE("start") "sleep 2") "}}}\n")
 {
-    (void)state;
-    struct rig rig;
-    rig_init(&rig, "tasks: {t: {" TASK(NOTE("start") "sleep 2") "}}}\n");
-    set_lease(&rig, 600, 100);
-    int64_t seq = rig_submit(&rig, "t", "{}");
-    rig_start(&rig);
-    rig_until_told(&rig, ENGINE_EVENT_COMPLETED, 1);
-    assert_int_equal(rig_state(&rig, seq), REDRIVE_STATE_COMPLETED);
-    assert_int_equal(rig_effects(&rig, "start"), 1);
-    assert_int_equal(rig.told[ENGINE_EVENT_STARTED], 1);
-    rig_release(&rig);
+    set_lease(rig, 600, 100);
+    int64_t seq = rig_submit(rig, "t", "{}");
+    rig_start(rig);
+    rig_until_told(rig, ENGINE_EVENT_COMPLETED, 1);
+    assert_int_equal(rig_state(rig, seq), REDRIVE_STATE_COMPLETED);
+    assert_int_equal(rig_effects(rig, "start"), 1);
+    assert_int_equal(rig->told[ENGINE_EVENT_STARTED], 1);
 }
 
 static bool is_at_work(struct rig *rig)
@@ -378,41 +342,35 @@ static bool has_nothing_in_hand(struct rig *rig)
     return pool_status(rig->pool).running == 0;
 }
 
-static void job_cancelled_by_hand_is_made_to_end(void **state)
+RIG_TEST(job_cancelled_by_hand_is_made_to_end,
+         "tasks: {t: {" TASK(NOTE("start") "exec sleep 60") "}}}\n")
 {
-    (void)state;
-    struct rig rig;
-    rig_init(&rig, "tasks: {t: {" TASK(NOTE("start") "exec sleep 60") "}}}\n");
-    set_lease(&rig, 10000, 100);
-    int64_t seq = rig_submit(&rig, "t", "{}");
-    rig_start(&rig);
-    rig_until(&rig, is_at_work);
-    assert_int_equal(rig_change(&rig, MOVE_CANCEL, seq), 0);
-    rig_until(&rig, has_nothing_in_hand);
-    assert_int_equal(rig_state(&rig, seq), REDRIVE_STATE_CANCELLED);
-    assert_true(rig_logged(&rig, "cancelled_elsewhere"));
-    assert_false(rig_logged(&rig, "lease_lost"));
-    assert_int_equal(rig.told[ENGINE_EVENT_COMPLETED], 0);
-    rig_release(&rig);
+    set_lease(rig, 10000, 100);
+    int64_t seq = rig_submit(rig, "t", "{}");
+    rig_start(rig);
+    rig_until(rig, is_at_work);
+    assert_int_equal(rig_change(rig, MOVE_CANCEL, seq), 0);
+    rig_until(rig, has_nothing_in_hand);
+    assert_int_equal(rig_state(rig, seq), REDRIVE_STATE_CANCELLED);
+    assert_true(rig_logged(rig, "cancelled_elsewhere"));
+    assert_false(rig_logged(rig, "lease_lost"));
+    assert_int_equal(rig->told[ENGINE_EVENT_COMPLETED], 0);
 }
 
-static void job_cancelled_by_this_process_ends_without_a_heartbeat(void **state)
+RIG_TEST(job_cancelled_by_this_process_ends_without_a_heartbeat,
+         "tasks: {t: {" TASK(NOTE("start") "exec sleep 60") "}}}\n")
 {
-    (void)state;
-    struct rig rig;
-    rig_init(&rig, "tasks: {t: {" TASK(NOTE("start") "exec sleep 60") "}}}\n");
-    set_lease(&rig, 7200000, 3600000);
-    rig.tells_of_cancels = true;
-    int64_t seq = rig_submit(&rig, "t", "{}");
-    rig_start(&rig);
-    rig_until(&rig, is_at_work);
-    assert_int_equal(rig_change(&rig, MOVE_CANCEL, seq), 0);
-    rig_until(&rig, has_nothing_in_hand);
-    assert_int_equal(rig_state(&rig, seq), REDRIVE_STATE_CANCELLED);
-    assert_true(rig_logged(&rig, " cancelled "));
-    assert_false(rig_logged(&rig, "cancelled_elsewhere"));
-    assert_false(rig_logged(&rig, "lease_lost"));
-    rig_release(&rig);
+    set_lease(rig, 7200000, 3600000);
+    rig->tells_of_cancels = true;
+    int64_t seq = rig_submit(rig, "t", "{}");
+    rig_start(rig);
+    rig_until(rig, is_at_work);
+    assert_int_equal(rig_change(rig, MOVE_CANCEL, seq), 0);
+    rig_until(rig, has_nothing_in_hand);
+    assert_int_equal(rig_state(rig, seq), REDRIVE_STATE_CANCELLED);
+    assert_true(rig_logged(rig, " cancelled "));
+    assert_false(rig_logged(rig, "cancelled_elsewhere"));
+    assert_false(rig_logged(rig, "lease_lost"));
 }
 
 /* ---- What cannot be run ---------------------------------------------------------------------- */
@@ -432,9 +390,8 @@ static void check_refused(const char *yaml, const char *task, const char *messag
     rig_release(&rig);
 }
 
-static void what_cannot_be_run_is_refused_at_the_start(void **state)
+TEST(what_cannot_be_run_is_refused_at_the_start)
 {
-    (void)state;
     check_refused("tasks: {mail: {run: {exec: [no-such-program]}}}\n", NULL,
                   "task 'mail': there is no program 'no-such-program'",
                   "correct run.exec of the task, or install the program");
@@ -456,26 +413,8 @@ static void what_cannot_be_run_is_refused_at_the_start(void **state)
                   "give a task run: {exec: [PROGRAM]}, or stream or http");
 }
 
-CHECK_FILE(pool)
+TEST_MAIN(argc, argv)
 {
-    const struct CMUnitTest tests[] = {
-        T(program_is_given_the_payload_and_its_output_is_the_result),
-        T(stream_takes_many_jobs),
-        T(request_is_made_for_each_job),
-        T(handlers_are_given_the_results_of_parents),
-        T(no_more_run_than_there_are_places),
-        T(one_place_goes_to_the_highest_priority_of_all_tasks),
-        T(a_full_task_does_not_hold_others_up),
-        T(only_what_was_asked_for_is_taken),
-        T(failure_is_retried_until_the_policy_has_enough),
-        T(output_of_a_failed_run_is_no_result),
-        T(run_ends_at_its_time_out),
-        T(words_of_a_failure_are_cut),
-        T(heartbeats_keep_a_long_job),
-        T(job_cancelled_by_hand_is_made_to_end),
-        T(job_cancelled_by_this_process_ends_without_a_heartbeat),
-        T(what_cannot_be_run_is_refused_at_the_start),
-    };
     here = argc > 1 ? argv[1] : ".";
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return check_run(NULL, NULL);
 }

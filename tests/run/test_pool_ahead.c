@@ -59,61 +59,50 @@ static void check_job(struct rig *rig, int64_t seq, enum redrive_state state, ui
     job_page_release(&page);
 }
 
-static void waiting_jobs_go_back_at_once_when_the_pool_stops(void **state)
+#define POOL_TEST(test) TEST_OF(test, struct rig, rig, init(rig), rig_release(rig))
+
+POOL_TEST(waiting_jobs_go_back_at_once_when_the_pool_stops)
 {
-    (void)state;
-    struct rig rig;
     char payload[64];
-    init(&rig);
     (void)snprintf(payload, sizeof payload, SLEEP, "0.2");
-    int64_t slow = fill(&rig, payload);
-    rig_start(&rig);
-    rig_until(&rig, are_waiting);
-    pool_stop(rig.pool, 30000);
-    rig_until_stopped(&rig);
-    check_job(&rig, slow, REDRIVE_STATE_COMPLETED, 1);
+    int64_t slow = fill(rig, payload);
+    rig_start(rig);
+    rig_until(rig, are_waiting);
+    pool_stop(rig->pool, 30000);
+    rig_until_stopped(rig);
+    check_job(rig, slow, REDRIVE_STATE_COMPLETED, 1);
     for (int i = 1; i <= AFTER; i++)
-        check_job(&rig, slow + i, REDRIVE_STATE_QUEUED, 0);
-    assert_int_equal(rig.told[ENGINE_EVENT_COMPLETED], BEFORE + 1);
-    rig_release(&rig);
+        check_job(rig, slow + i, REDRIVE_STATE_QUEUED, 0);
+    assert_int_equal(rig->told[ENGINE_EVENT_COMPLETED], BEFORE + 1);
 }
 
-static void waiting_jobs_go_back_when_the_handler_has_become_slow(void **state)
+POOL_TEST(waiting_jobs_go_back_when_the_handler_has_become_slow)
 {
-    (void)state;
-    struct rig rig;
     char payload[64];
-    init(&rig);
     (void)snprintf(payload, sizeof payload, SLEEP, "0.7");
-    int64_t slow = fill(&rig, payload);
-    rig_start(&rig);
-    rig_until_told(&rig, ENGINE_EVENT_RELEASED, 1);
-    assert_int_equal(rig_state(&rig, slow), REDRIVE_STATE_RUNNING);
-    rig_until_told(&rig, ENGINE_EVENT_COMPLETED, BEFORE + 1 + AFTER);
+    int64_t slow = fill(rig, payload);
+    rig_start(rig);
+    rig_until_told(rig, ENGINE_EVENT_RELEASED, 1);
+    assert_int_equal(rig_state(rig, slow), REDRIVE_STATE_RUNNING);
+    rig_until_told(rig, ENGINE_EVENT_COMPLETED, BEFORE + 1 + AFTER);
     for (int i = 0; i <= AFTER; i++)
-        check_job(&rig, slow + i, REDRIVE_STATE_COMPLETED, 1);
-    rig_release(&rig);
+        check_job(rig, slow + i, REDRIVE_STATE_COMPLETED, 1);
 }
 
-static void waiting_jobs_outlive_the_handler_and_lose_no_attempt(void **state)
+POOL_TEST(waiting_jobs_outlive_the_handler_and_lose_no_attempt)
 {
-    (void)state;
-    struct rig rig;
-    init(&rig);
-    int64_t deadly = fill(&rig, DIE);
-    rig.options.until_idle = true;
-    rig_start(&rig);
-    rig_until_stopped(&rig);
-    check_job(&rig, deadly, REDRIVE_STATE_RETRYING, 1);
+    int64_t deadly = fill(rig, DIE);
+    rig->options.until_idle = true;
+    rig_start(rig);
+    rig_until_stopped(rig);
+    check_job(rig, deadly, REDRIVE_STATE_RETRYING, 1);
     for (int i = 1; i <= AFTER; i++)
-        check_job(&rig, deadly + i, REDRIVE_STATE_COMPLETED, 1);
-    assert_int_equal(rig.told[ENGINE_EVENT_RETRYING], 1);
-    rig_release(&rig);
+        check_job(rig, deadly + i, REDRIVE_STATE_COMPLETED, 1);
+    assert_int_equal(rig->told[ENGINE_EVENT_RETRYING], 1);
 }
 
-static void failure_that_opens_the_breaker_is_the_last_run(void **state)
+TEST(failure_that_opens_the_breaker_is_the_last_run)
 {
-    (void)state;
     struct rig rig;
     init_with(&rig, RETRY ", breaker: {failure_threshold: 1}");
     int64_t failing = fill(&rig, FAIL);
@@ -127,23 +116,19 @@ static void failure_that_opens_the_breaker_is_the_last_run(void **state)
     rig_release(&rig);
 }
 
-static void waiting_job_that_is_cancelled_does_not_run(void **state)
+POOL_TEST(waiting_job_that_is_cancelled_does_not_run)
 {
-    (void)state;
-    struct rig rig;
     char payload[64];
-    init(&rig);
     (void)snprintf(payload, sizeof payload, SLEEP, "0.15");
-    rig.tells_of_cancels = true;
-    int64_t slow = fill(&rig, payload);
-    rig_start(&rig);
-    rig_until(&rig, are_waiting);
-    assert_int_equal(rig_state(&rig, slow + 1), REDRIVE_STATE_RUNNING);
-    assert_int_equal(rig_change(&rig, MOVE_CANCEL, slow + 1), 0);
-    rig_until_told(&rig, ENGINE_EVENT_COMPLETED, BEFORE + AFTER);
-    assert_int_equal(pool_status(rig.pool).ended, BEFORE + AFTER);
-    assert_int_equal(rig_state(&rig, slow + 1), REDRIVE_STATE_CANCELLED);
-    rig_release(&rig);
+    rig->tells_of_cancels = true;
+    int64_t slow = fill(rig, payload);
+    rig_start(rig);
+    rig_until(rig, are_waiting);
+    assert_int_equal(rig_state(rig, slow + 1), REDRIVE_STATE_RUNNING);
+    assert_int_equal(rig_change(rig, MOVE_CANCEL, slow + 1), 0);
+    rig_until_told(rig, ENGINE_EVENT_COMPLETED, BEFORE + AFTER);
+    assert_int_equal(pool_status(rig->pool).ended, BEFORE + AFTER);
+    assert_int_equal(rig_state(rig, slow + 1), REDRIVE_STATE_CANCELLED);
 }
 
 static bool has_ended_without_waiting(struct rig *rig)
@@ -153,9 +138,8 @@ static bool has_ended_without_waiting(struct rig *rig)
 }
 
 /* A slot of a limit, or a last attempt, is not spent on waiting. */
-static void no_job_is_claimed_ahead_under_a_limit_or_of_a_single_attempt(void **state)
+TEST(no_job_is_claimed_ahead_under_a_limit_or_of_a_single_attempt)
 {
-    (void)state;
     static const char *const KINDS[] = {"limits: {concurrency: 1}", "retry: {max_retries: 0}",
                                         "breaker: {slow_call: 1s, slow_rate: 0.5}"};
     for (size_t i = 0; i < 3; i++) {
@@ -171,41 +155,28 @@ static void no_job_is_claimed_ahead_under_a_limit_or_of_a_single_attempt(void **
 }
 
 /* By a policy of its own, of which the claim knows nothing. */
-static void a_job_with_a_single_attempt_does_not_wait_for_a_slot(void **state)
+POOL_TEST(a_job_with_a_single_attempt_does_not_wait_for_a_slot)
 {
-    (void)state;
-    struct rig rig;
     char payload[64];
-    init(&rig);
     (void)snprintf(payload, sizeof payload, SLEEP, "0.2");
     for (int i = 0; i < BEFORE; i++)
-        (void)rig_submit(&rig, "s", QUICK);
-    int64_t slow = rig_submit(&rig, "s", payload);
+        (void)rig_submit(rig, "s", QUICK);
+    int64_t slow = rig_submit(rig, "s", payload);
     const struct job_spec single = {
         .task = STR("s"), .payload = STR(QUICK), .policy = STR("{\"max_attempts\":1}")};
     for (int i = 0; i < AFTER; i++)
-        (void)rig_submit_spec(&rig, &single);
-    rig_start(&rig);
-    rig_until_told(&rig, ENGINE_EVENT_RELEASED, 1);
-    rig_until_told(&rig, ENGINE_EVENT_COMPLETED, BEFORE + 1 + AFTER);
+        (void)rig_submit_spec(rig, &single);
+    rig_start(rig);
+    rig_until_told(rig, ENGINE_EVENT_RELEASED, 1);
+    rig_until_told(rig, ENGINE_EVENT_COMPLETED, BEFORE + 1 + AFTER);
     for (int i = 0; i <= AFTER; i++)
-        check_job(&rig, slow + i, REDRIVE_STATE_COMPLETED, 1);
-    rig_release(&rig);
+        check_job(rig, slow + i, REDRIVE_STATE_COMPLETED, 1);
 }
 
-CHECK_FILE(pool_ahead)
+TEST_MAIN(argc, argv)
 {
-    const struct CMUnitTest tests[] = {
-        T(waiting_jobs_go_back_at_once_when_the_pool_stops),
-        T(waiting_jobs_go_back_when_the_handler_has_become_slow),
-        T(waiting_jobs_outlive_the_handler_and_lose_no_attempt),
-        T(failure_that_opens_the_breaker_is_the_last_run),
-        T(waiting_job_that_is_cancelled_does_not_run),
-        T(no_job_is_claimed_ahead_under_a_limit_or_of_a_single_attempt),
-        T(a_job_with_a_single_attempt_does_not_wait_for_a_slot),
-    };
     if (argc != 2)
         return 2;
     here = argv[1];
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return check_run(NULL, NULL);
 }

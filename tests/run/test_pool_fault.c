@@ -24,9 +24,8 @@ static bool waits(struct rig *rig, int64_t seq)
     return state == REDRIVE_STATE_QUEUED || state == REDRIVE_STATE_SCHEDULED;
 }
 
-static void records_of_a_broken_handler_all_wait_and_the_pool_ends(void **state)
+TEST(records_of_a_broken_handler_all_wait_and_the_pool_ends)
 {
-    (void)state;
     static const char *const handlers[] = {
         "run: {stream: [sh, -c, 'echo no module >&2; exit 1']}",
         "run: {stream: [sh, -c, 'echo no module >&2; exit 1'], processes: 3}",
@@ -70,21 +69,18 @@ static bool is_completed(struct rig *rig)
 }
 
 /* @/gate is the module that is missing. */
-static void mended_handler_runs_again_by_itself(void **state)
+RIG_TEST(mended_handler_runs_again_by_itself,
+         STREAM("echo try >> @/effects; test -e @/gate || exit 1; " ANSWER_ALL, ""))
 {
-    (void)state;
-    struct rig rig;
     struct redrive_err err;
-    rig_init(&rig, STREAM("echo try >> @/effects; test -e @/gate || exit 1; " ANSWER_ALL, ""));
-    const int64_t seq = rig_submit(&rig, "s", "{}");
-    rig_start(&rig);
-    rig_until(&rig, has_tried_twice);
-    rig_open_gate(&rig);
-    rig_until(&rig, is_completed);
-    assert_int_equal(attempts_of(&rig, seq), 1);
-    assert_true(rig_logged(&rig, "handler_runs_again"));
-    assert_int_equal(pool_fault(rig.pool, &err), 0);
-    rig_release(&rig);
+    const int64_t seq = rig_submit(rig, "s", "{}");
+    rig_start(rig);
+    rig_until(rig, has_tried_twice);
+    rig_open_gate(rig);
+    rig_until(rig, is_completed);
+    assert_int_equal(attempts_of(rig, seq), 1);
+    assert_true(rig_logged(rig, "handler_runs_again"));
+    assert_int_equal(pool_fault(rig->pool, &err), 0);
 }
 
 static bool has_been_given_back_thrice(struct rig *rig)
@@ -93,77 +89,56 @@ static bool has_been_given_back_thrice(struct rig *rig)
 }
 
 /* A run that asks for another one later costs its job nothing, and its handler has worked. */
-static void mended_handler_that_snoozes_runs_again(void **state)
+RIG_TEST(mended_handler_that_snoozes_runs_again,
+         "tasks: {s: {run: {stream: [sh, -c, 'test -e @/gate || exit 1; "
+         "while read -r line; do id=${line#*:\\\"}; id=${id%%\\\"*}; "
+         "printf \"{\\\"id\\\":\\\"%s\\\",\\\"snooze\\\":0.01}\\n\" \"$id\"; "
+         "done']}, retry: {max_retries: 0}}}\n")
 {
-    (void)state;
-    struct rig rig;
-    rig_init(&rig, "tasks: {s: {run: {stream: [sh, -c, 'test -e @/gate || exit 1; "
-                   "while read -r line; do id=${line#*:\\\"}; id=${id%%\\\"*}; "
-                   "printf \"{\\\"id\\\":\\\"%s\\\",\\\"snooze\\\":0.01}\\n\" \"$id\"; "
-                   "done']}, retry: {max_retries: 0}}}\n");
-    const int64_t seq = rig_submit(&rig, "s", "{}");
-    rig_start(&rig);
-    rig_until_told(&rig, ENGINE_EVENT_RELEASED, 1);
-    rig_open_gate(&rig);
-    rig_until(&rig, has_been_given_back_thrice);
-    assert_true(rig_logged(&rig, "handler_runs_again"));
-    pool_stop(rig.pool, 1000);
-    rig_until_stopped(&rig);
-    assert_true(waits(&rig, seq));
-    assert_int_equal(attempts_of(&rig, seq), 0);
-    assert_int_equal(pool_status(rig.pool).failed, 0);
-    rig_release(&rig);
+    const int64_t seq = rig_submit(rig, "s", "{}");
+    rig_start(rig);
+    rig_until_told(rig, ENGINE_EVENT_RELEASED, 1);
+    rig_open_gate(rig);
+    rig_until(rig, has_been_given_back_thrice);
+    assert_true(rig_logged(rig, "handler_runs_again"));
+    pool_stop(rig->pool, 1000);
+    rig_until_stopped(rig);
+    assert_true(waits(rig, seq));
+    assert_int_equal(attempts_of(rig, seq), 0);
+    assert_int_equal(pool_status(rig->pool).failed, 0);
 }
 
 /* The first job of the queue breaks the handler whenever it is the first of a program's life. */
-static void job_that_breaks_the_handler_does_not_hold_up_others_and_is_blamed(void **state)
+RIG_TEST(job_that_breaks_the_handler_does_not_hold_up_others_and_is_blamed,
+         "tasks: {s: {run: {stream: [sh, -c, 'while read -r line; do case $line in "
+         "*poison*) exit 1;; esac; id=${line#*:\\\"}; id=${id%%\\\"*}; printf "
+         "\"{\\\"id\\\":\\\"%s\\\",\\\"status\\\":\\\"SUCCESS\\\"}\\n\" \"$id\"; "
+         "done']}, retry: {max_retries: 0}}}\n")
 {
-    (void)state;
-    struct rig rig;
-    rig_init(&rig, "tasks: {s: {run: {stream: [sh, -c, 'while read -r line; do case $line in "
-                   "*poison*) exit 1;; esac; id=${line#*:\\\"}; id=${id%%\\\"*}; printf "
-                   "\"{\\\"id\\\":\\\"%s\\\",\\\"status\\\":\\\"SUCCESS\\\"}\\n\" \"$id\"; "
-                   "done']}, retry: {max_retries: 0}}}\n");
-    const int64_t poison = rig_submit(&rig, "s", "{\"is\":\"poison\"}");
+    const int64_t poison = rig_submit(rig, "s", "{\"is\":\"poison\"}");
     for (int i = 0; i < 5; i++)
-        (void)rig_submit(&rig, "s", "{}");
-    rig_start(&rig);
-    rig_until_told(&rig, ENGINE_EVENT_COMPLETED, 5);
-    rig_until_told(&rig, ENGINE_EVENT_DEAD, 1);
-    assert_int_equal(rig_state(&rig, poison), REDRIVE_STATE_DEAD_LETTER);
-    rig_release(&rig);
+        (void)rig_submit(rig, "s", "{}");
+    rig_start(rig);
+    rig_until_told(rig, ENGINE_EVENT_COMPLETED, 5);
+    rig_until_told(rig, ENGINE_EVENT_DEAD, 1);
+    assert_int_equal(rig_state(rig, poison), REDRIVE_STATE_DEAD_LETTER);
 }
 
 /* One task is broken; the other is worked to its end. */
-static void broken_task_does_not_keep_others_from_running(void **state)
+RIG_TEST(broken_task_does_not_keep_others_from_running,
+         "tasks: {good: {run: {exec: [\"true\"]}}, "
+         "bad: {run: {exec: [/usr/bin/env, no-such-interpreter-here]}}}\n")
 {
-    (void)state;
-    struct rig rig;
     struct redrive_err err;
-    rig_init(&rig, "tasks: {good: {run: {exec: [\"true\"]}}, "
-                   "bad: {run: {exec: [/usr/bin/env, no-such-interpreter-here]}}}\n");
     for (int i = 0; i < 6; i++) {
-        (void)rig_submit(&rig, "bad", "{}");
-        (void)rig_submit(&rig, "good", "{}");
+        (void)rig_submit(rig, "bad", "{}");
+        (void)rig_submit(rig, "good", "{}");
     }
-    rig.options.until_idle = true;
-    rig_start(&rig);
-    rig_until_stopped(&rig);
-    assert_int_equal(rig.told[ENGINE_EVENT_COMPLETED], 6);
-    assert_int_equal(rig.told[ENGINE_EVENT_DEAD], 0);
-    assert_true(pool_fault(rig.pool, &err) < 0);
+    rig->options.until_idle = true;
+    rig_start(rig);
+    rig_until_stopped(rig);
+    assert_int_equal(rig->told[ENGINE_EVENT_COMPLETED], 6);
+    assert_int_equal(rig->told[ENGINE_EVENT_DEAD], 0);
+    assert_true(pool_fault(rig->pool, &err) < 0);
     assert_non_null(strstr(err.message, "'bad'"));
-    rig_release(&rig);
-}
-
-CHECK_FILE(pool_fault)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(records_of_a_broken_handler_all_wait_and_the_pool_ends),
-        cmocka_unit_test(mended_handler_runs_again_by_itself),
-        cmocka_unit_test(mended_handler_that_snoozes_runs_again),
-        cmocka_unit_test(job_that_breaks_the_handler_does_not_hold_up_others_and_is_blamed),
-        cmocka_unit_test(broken_task_does_not_keep_others_from_running),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

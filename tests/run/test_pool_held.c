@@ -59,9 +59,8 @@ static void end_together(struct rig *rig)
 }
 
 /* Its settlement is in a transaction that hangs. */
-static void a_failure_that_is_not_settled_stops_no_job_of_another_shard(void **state)
+TEST(a_failure_that_is_not_settled_stops_no_job_of_another_shard)
 {
-    (void)state;
     struct rig rig;
     char line[100];
     (void)snprintf(line, sizeof line, AT_GATE "; [ $REDRIVE_TENANT != %s ]", tenants[1]);
@@ -90,9 +89,8 @@ static bool are_four_running(struct rig *rig)
 }
 
 /* Such as a large result on a disk that is nearly full. */
-static void an_outcome_that_its_shard_does_not_take_holds_up_no_other(void **state)
+TEST(an_outcome_that_its_shard_does_not_take_holds_up_no_other)
 {
-    (void)state;
     struct rig rig;
     init(&rig, AT_GATE);
     held_files[0].refused_seq = shard_own_seq(submit_on(&rig, 0));
@@ -108,12 +106,8 @@ static void an_outcome_that_its_shard_does_not_take_holds_up_no_other(void **sta
     rig_release(&rig);
 }
 
-CHECK_FILE(pool_held)
+TEST_MAIN(argc, argv)
 {
-    const struct CMUnitTest tests[] = {
-        T(a_failure_that_is_not_settled_stops_no_job_of_another_shard),
-        T(an_outcome_that_its_shard_does_not_take_holds_up_no_other),
-    };
     find_tenants();
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return check_run(NULL, NULL);
 }

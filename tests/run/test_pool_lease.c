@@ -62,29 +62,28 @@ static void take_lease_back(struct rig *rig, int64_t seq)
 
 /* ---- A store that hangs or fails ------------------------------------------------------------- */
 
+#define POOL_TEST(test, ...) \
+    TEST_OF(test, struct rig, rig, init(rig, __VA_ARGS__), rig_release(rig))
+
 /* The handler that was told ends by itself; the store hangs until then. */
-static void run_is_told_when_its_lease_is_over_while_the_store_hangs(void **state)
+POOL_TEST(run_is_told_when_its_lease_is_over_while_the_store_hangs,
+          TASKS("trap \"" NOTE("told") NOTE("end") "exit 1\" TERM; " NOTE("start")
+                    AT_GATE NOTE("end")),
+          1000, 300)
 {
-    (void)state;
-    struct rig rig;
-    init(&rig,
-         TASKS("trap \"" NOTE("told") NOTE("end") "exit 1\" TERM; " NOTE("start")
-                   AT_GATE NOTE("end")),
-         1000, 300);
-    const int64_t seq = rig_submit(&rig, "t", "{}");
-    rig_start(&rig);
-    rig_until(&rig, is_at_work);
-    rig.is_held = true;
-    rig_until(&rig, was_told);
-    assert_true(rig_logged(&rig, "lease_lost"));
-    assert_int_equal(rig_effects(&rig, "start"), 1);
-    rig.is_held = false;
-    rig_open_gate(&rig);
-    rig_until_told(&rig, ENGINE_EVENT_COMPLETED, 1);
-    assert_int_equal(rig_effects(&rig, "told"), 1);
-    assert_int_equal(rig_most_at_once(&rig), 1);
-    assert_int_equal(rig_state(&rig, seq), REDRIVE_STATE_COMPLETED);
-    rig_release(&rig);
+    const int64_t seq = rig_submit(rig, "t", "{}");
+    rig_start(rig);
+    rig_until(rig, is_at_work);
+    rig->is_held = true;
+    rig_until(rig, was_told);
+    assert_true(rig_logged(rig, "lease_lost"));
+    assert_int_equal(rig_effects(rig, "start"), 1);
+    rig->is_held = false;
+    rig_open_gate(rig);
+    rig_until_told(rig, ENGINE_EVENT_COMPLETED, 1);
+    assert_int_equal(rig_effects(rig, "told"), 1);
+    assert_int_equal(rig_most_at_once(rig), 1);
+    assert_int_equal(rig_state(rig, seq), REDRIVE_STATE_COMPLETED);
 }
 
 static unsigned count_in_log(struct rig *rig, const char *event)
@@ -107,73 +106,61 @@ static bool has_failed_three_times(struct rig *rig)
     return count_in_log(rig, "heartbeat_failed") >= 3;
 }
 
-static void failed_heartbeat_is_tried_again_before_the_next_is_due(void **state)
+POOL_TEST(failed_heartbeat_is_tried_again_before_the_next_is_due, TASKS(STUBBORN), 600000, 3000)
 {
-    (void)state;
-    struct rig rig;
-    init(&rig, TASKS(STUBBORN), 600000, 3000);
-    (void)rig_submit(&rig, "t", "{}");
-    rig_start(&rig);
-    rig_until(&rig, is_at_work);
-    rig.is_broken = true;
-    rig_until(&rig, has_failed_once);
+    (void)rig_submit(rig, "t", "{}");
+    rig_start(rig);
+    rig_until(rig, is_at_work);
+    rig->is_broken = true;
+    rig_until(rig, has_failed_once);
     const int64_t since_ms = clock_monotonic_ms();
-    rig_until(&rig, has_failed_three_times);
+    rig_until(rig, has_failed_three_times);
     assert_in_range(clock_monotonic_ms() - since_ms, 0, 3000);
-    assert_true(count_in_log(&rig, "heartbeat_failed") < 20);
-    rig.is_broken = false;
-    rig_open_gate(&rig);
-    rig_until_told(&rig, ENGINE_EVENT_COMPLETED, 1);
-    assert_int_equal(rig_effects(&rig, "start"), 1);
-    assert_false(rig_logged(&rig, "lease_lost"));
-    rig_release(&rig);
+    assert_true(count_in_log(rig, "heartbeat_failed") < 20);
+    rig->is_broken = false;
+    rig_open_gate(rig);
+    rig_until_told(rig, ENGINE_EVENT_COMPLETED, 1);
+    assert_int_equal(rig_effects(rig, "start"), 1);
+    assert_false(rig_logged(rig, "lease_lost"));
 }
 
 /* The store is back before the run that was told has ended: no other worker starts the job, and it
  * is given back when the run has ended. */
-static void lease_of_a_run_that_was_told_is_extended_until_it_ends(void **state)
+POOL_TEST(lease_of_a_run_that_was_told_is_extended_until_it_ends, TASKS(STUBBORN), 1000, 300)
 {
-    (void)state;
-    struct rig rig;
     struct job_page page = {0};
-    init(&rig, TASKS(STUBBORN), 1000, 300);
-    const int64_t seq = rig_submit(&rig, "t", "{}");
-    rig_start(&rig);
-    rig_until(&rig, is_at_work);
-    rig.is_held = true;
-    rig_until(&rig, was_told);
-    rig.is_held = false;
-    rig_for(&rig, 2500);
-    assert_int_equal(rig_effects(&rig, "start"), 1);
-    rig_open_gate(&rig);
-    rig_until_told(&rig, ENGINE_EVENT_COMPLETED, 1);
-    assert_int_equal(rig_most_at_once(&rig), 1);
-    const struct job *job = rig_job(&rig, seq, &page);
+    const int64_t seq = rig_submit(rig, "t", "{}");
+    rig_start(rig);
+    rig_until(rig, is_at_work);
+    rig->is_held = true;
+    rig_until(rig, was_told);
+    rig->is_held = false;
+    rig_for(rig, 2500);
+    assert_int_equal(rig_effects(rig, "start"), 1);
+    rig_open_gate(rig);
+    rig_until_told(rig, ENGINE_EVENT_COMPLETED, 1);
+    assert_int_equal(rig_most_at_once(rig), 1);
+    const struct job *job = rig_job(rig, seq, &page);
     assert_true(job->status.attempts <= 2);
     job_page_release(&page);
-    rig_release(&rig);
 }
 
 /* ---- Leases that another process has taken back ---------------------------------------------- */
 
-static void no_attempt_starts_while_an_earlier_one_runs(void **state)
+POOL_TEST(no_attempt_starts_while_an_earlier_one_runs, TASKS(STUBBORN), 60000, 100)
 {
-    (void)state;
-    struct rig rig;
-    init(&rig, TASKS(STUBBORN), 60000, 100);
-    const int64_t seq = rig_submit(&rig, "t", "{}");
-    rig_start(&rig);
-    rig_until(&rig, is_at_work);
-    take_lease_back(&rig, seq);
-    rig_until(&rig, was_told);
-    rig_until_told(&rig, ENGINE_EVENT_STARTED, 3); /* two claims were put off */
-    assert_int_equal(rig_effects(&rig, "start"), 1);
-    rig_open_gate(&rig);
-    rig_until(&rig, is_at_work_twice);
-    rig_until_told(&rig, ENGINE_EVENT_COMPLETED, 1);
-    assert_int_equal(rig_effects(&rig, "start"), 2);
-    assert_int_equal(rig_most_at_once(&rig), 1);
-    rig_release(&rig);
+    const int64_t seq = rig_submit(rig, "t", "{}");
+    rig_start(rig);
+    rig_until(rig, is_at_work);
+    take_lease_back(rig, seq);
+    rig_until(rig, was_told);
+    rig_until_told(rig, ENGINE_EVENT_STARTED, 3); /* two claims were put off */
+    assert_int_equal(rig_effects(rig, "start"), 1);
+    rig_open_gate(rig);
+    rig_until(rig, is_at_work_twice);
+    rig_until_told(rig, ENGINE_EVENT_COMPLETED, 1);
+    assert_int_equal(rig_effects(rig, "start"), 2);
+    assert_int_equal(rig_most_at_once(rig), 1);
 }
 
 static bool says_it_runs(int64_t seq, void *ctx)
@@ -183,53 +170,34 @@ static bool says_it_runs(int64_t seq, void *ctx)
 }
 
 /* Such as a pool of a former configuration. */
-static void no_attempt_starts_while_an_earlier_one_runs_in_another_pool(void **state)
+POOL_TEST(no_attempt_starts_while_an_earlier_one_runs_in_another_pool,
+          TASKS(NOTE("start") "[ $REDRIVE_ATTEMPT = 2 ]"), 60000, 100)
 {
-    (void)state;
-    struct rig rig;
     bool runs_elsewhere = true;
-    init(&rig, TASKS(NOTE("start") "[ $REDRIVE_ATTEMPT = 2 ]"), 60000, 100);
-    rig.options.runs_elsewhere = says_it_runs;
-    rig.options.elsewhere_ctx = &runs_elsewhere;
-    (void)rig_submit(&rig, "t", "{}");
-    rig_start(&rig);
-    rig_until_told(&rig, ENGINE_EVENT_STARTED, 3); /* the second attempt was put off */
-    assert_int_equal(rig_effects(&rig, "start"), 1);
+    rig->options.runs_elsewhere = says_it_runs;
+    rig->options.elsewhere_ctx = &runs_elsewhere;
+    (void)rig_submit(rig, "t", "{}");
+    rig_start(rig);
+    rig_until_told(rig, ENGINE_EVENT_STARTED, 3); /* the second attempt was put off */
+    assert_int_equal(rig_effects(rig, "start"), 1);
     runs_elsewhere = false;
-    rig_until_told(&rig, ENGINE_EVENT_COMPLETED, 1);
-    assert_int_equal(rig_effects(&rig, "start"), 2);
-    rig_release(&rig);
+    rig_until_told(rig, ENGINE_EVENT_COMPLETED, 1);
+    assert_int_equal(rig_effects(rig, "start"), 2);
 }
 
-static void run_whose_lease_was_taken_back_says_nothing_any_more(void **state)
+POOL_TEST(run_whose_lease_was_taken_back_says_nothing_any_more,
+          TASKS(NOTE("start") AT_GATE "echo $REDRIVE_ATTEMPT"), 7200000, 3600000)
 {
-    (void)state;
-    struct rig rig;
     struct job_page page = {0};
-    init(&rig, TASKS(NOTE("start") AT_GATE "echo $REDRIVE_ATTEMPT"), 7200000, 3600000);
-    const int64_t seq = rig_submit(&rig, "t", "{}");
-    rig_start(&rig);
-    rig_until(&rig, is_at_work);
-    take_lease_back(&rig, seq);
-    rig_open_gate(&rig); /* the first ends well, and the second is begun after it */
-    rig_until_told(&rig, ENGINE_EVENT_COMPLETED, 1);
-    rig_until(&rig, has_nothing_in_hand);
-    assert_true(rig_logged(&rig, "settlement_refused"));
-    check_str(rig_job(&rig, seq, &page)->status.result, "2");
-    assert_int_equal(rig.told[ENGINE_EVENT_COMPLETED], 1);
+    const int64_t seq = rig_submit(rig, "t", "{}");
+    rig_start(rig);
+    rig_until(rig, is_at_work);
+    take_lease_back(rig, seq);
+    rig_open_gate(rig); /* the first ends well, and the second is begun after it */
+    rig_until_told(rig, ENGINE_EVENT_COMPLETED, 1);
+    rig_until(rig, has_nothing_in_hand);
+    assert_true(rig_logged(rig, "settlement_refused"));
+    check_str(rig_job(rig, seq, &page)->status.result, "2");
+    assert_int_equal(rig->told[ENGINE_EVENT_COMPLETED], 1);
     job_page_release(&page);
-    rig_release(&rig);
-}
-
-CHECK_FILE(pool_lease)
-{
-    const struct CMUnitTest tests[] = {
-        T(run_is_told_when_its_lease_is_over_while_the_store_hangs),
-        T(failed_heartbeat_is_tried_again_before_the_next_is_due),
-        T(lease_of_a_run_that_was_told_is_extended_until_it_ends),
-        T(no_attempt_starts_while_an_earlier_one_runs),
-        T(no_attempt_starts_while_an_earlier_one_runs_in_another_pool),
-        T(run_whose_lease_was_taken_back_says_nothing_any_more),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -14,23 +14,20 @@ static bool is_at_work(struct rig *rig)
 
 /* ---- Stopping -------------------------------------------------------------------------------- */
 
-static void stop_lets_jobs_in_hand_end_and_takes_no_more(void **state)
+RIG_TEST(stop_lets_jobs_in_hand_end_and_takes_no_more,
+         "tasks: {t: {" TASK(NOTE("start") WAIT) ", concurrency: 1}}}\n")
 {
-    (void)state;
-    struct rig rig;
-    rig_init(&rig, "tasks: {t: {" TASK(NOTE("start") WAIT) ", concurrency: 1}}}\n");
-    int64_t first = rig_submit(&rig, "t", "{}");
-    int64_t second = rig_submit(&rig, "t", "{}");
-    rig_start(&rig);
-    rig_until(&rig, is_at_work);
-    pool_stop(rig.pool, 30000);
-    assert_true(pool_status(rig.pool).stopping);
-    rig_open_gate(&rig);
-    rig_until_stopped(&rig);
-    assert_int_equal(rig_state(&rig, first), REDRIVE_STATE_COMPLETED);
-    assert_int_equal(rig_state(&rig, second), REDRIVE_STATE_QUEUED);
-    assert_int_equal(rig_effects(&rig, "start"), 1);
-    rig_release(&rig);
+    int64_t first = rig_submit(rig, "t", "{}");
+    int64_t second = rig_submit(rig, "t", "{}");
+    rig_start(rig);
+    rig_until(rig, is_at_work);
+    pool_stop(rig->pool, 30000);
+    assert_true(pool_status(rig->pool).stopping);
+    rig_open_gate(rig);
+    rig_until_stopped(rig);
+    assert_int_equal(rig_state(rig, first), REDRIVE_STATE_COMPLETED);
+    assert_int_equal(rig_state(rig, second), REDRIVE_STATE_QUEUED);
+    assert_int_equal(rig_effects(rig, "start"), 1);
 }
 
 static void check_released(struct rig *rig, int64_t seq)
@@ -44,130 +41,109 @@ static void check_released(struct rig *rig, int64_t seq)
     job_page_release(&page);
 }
 
-static void second_stop_releases_at_once_and_costs_no_attempt(void **state)
+RIG_TEST(second_stop_releases_at_once_and_costs_no_attempt,
+         "tasks: {t: {" TASK(NOTE("start") "exec sleep 60") "}}}\n")
 {
-    (void)state;
-    struct rig rig;
-    rig_init(&rig, "tasks: {t: {" TASK(NOTE("start") "exec sleep 60") "}}}\n");
-    int64_t seq = rig_submit(&rig, "t", "{}");
+    int64_t seq = rig_submit(rig, "t", "{}");
     int64_t began_ms = clock_monotonic_ms();
-    rig_start(&rig);
-    rig_until(&rig, is_at_work);
-    pool_stop(rig.pool, 50000);
-    rig_for(&rig, 50);
-    assert_false(rig.is_stopped);
-    pool_stop(rig.pool, 0);
-    rig_until_stopped(&rig);
+    rig_start(rig);
+    rig_until(rig, is_at_work);
+    pool_stop(rig->pool, 50000);
+    rig_for(rig, 50);
+    assert_false(rig->is_stopped);
+    pool_stop(rig->pool, 0);
+    rig_until_stopped(rig);
     assert_true(clock_monotonic_ms() - began_ms < 20000);
-    check_released(&rig, seq);
-    rig_release(&rig);
+    check_released(rig, seq);
 }
 
-static void job_is_released_when_the_grace_is_over(void **state)
+RIG_TEST(job_is_released_when_the_grace_is_over,
+         "tasks: {t: {" TASK(NOTE("start") "exec sleep 60") "}}}\n")
 {
-    (void)state;
-    struct rig rig;
-    rig_init(&rig, "tasks: {t: {" TASK(NOTE("start") "exec sleep 60") "}}}\n");
-    int64_t seq = rig_submit(&rig, "t", "{}");
-    rig_start(&rig);
-    rig_until(&rig, is_at_work);
-    pool_stop(rig.pool, 100);
-    rig_until_stopped(&rig);
-    check_released(&rig, seq);
-    rig_release(&rig);
+    int64_t seq = rig_submit(rig, "t", "{}");
+    rig_start(rig);
+    rig_until(rig, is_at_work);
+    pool_stop(rig->pool, 100);
+    rig_until_stopped(rig);
+    check_released(rig, seq);
 }
 
-static void jobs_that_come_after_the_stop_are_given_back(void **state)
+RIG_TEST(jobs_that_come_after_the_stop_are_given_back,
+         "tasks: {t: {" TASK(NOTE("start") "true") "}}}\n")
 {
-    (void)state;
-    struct rig rig;
     struct job_page page = {0};
-    rig_init(&rig, "tasks: {t: {" TASK(NOTE("start") "true") "}}}\n");
-    int64_t seq = rig_submit(&rig, "t", "{}");
-    rig.is_held = true;
-    rig_start(&rig);
-    uv_run(&rig.loop, UV_RUN_NOWAIT); /* the claim is on its way */
-    pool_stop(rig.pool, 30000);
-    rig.is_held = false;
-    rig_until_stopped(&rig);
-    const struct job *job = rig_job(&rig, seq, &page);
+    int64_t seq = rig_submit(rig, "t", "{}");
+    rig->is_held = true;
+    rig_start(rig);
+    uv_run(&rig->loop, UV_RUN_NOWAIT); /* the claim is on its way */
+    pool_stop(rig->pool, 30000);
+    rig->is_held = false;
+    rig_until_stopped(rig);
+    const struct job *job = rig_job(rig, seq, &page);
     assert_int_equal(job->status.state, REDRIVE_STATE_QUEUED);
     assert_int_equal(job->status.attempts, 0);
     job_page_release(&page);
-    assert_int_equal(rig_effects(&rig, "start"), 0);
-    rig_release(&rig);
+    assert_int_equal(rig_effects(rig, "start"), 0);
 }
 
-static void idle_pool_stops_by_itself(void **state)
+RIG_TEST(idle_pool_stops_by_itself,
+         "tasks:\n"
+         "  t: {" TASK(NOTE(
+             "start") "true") "}}\n"
+                              "  few: {" TASK(NOTE(
+                                  "start") "true") "}, limits: {rate: 1/h}}\n"
+                                                   "  again: {" TASK(NOTE(
+                                                       "start") "exit 75") "},\n"
+                                                                           "          retry: "
+                                                                           "{strategy: fixed, "
+                                                                           "initial_delay: 1h, "
+                                                                           "jitter: none}}\n")
 {
-    (void)state;
-    struct rig rig;
-    rig_init(&rig,
-             "tasks:\n"
-             "  t: {" TASK(NOTE(
-                 "start") "true") "}}\n"
-                                  "  few: {" TASK(NOTE(
-                                      "start") "true") "}, limits: {rate: 1/h}}\n"
-                                                       "  again: {" TASK(NOTE(
-                                                           "start") "exit 75") "},\n"
-                                                                               "          retry: "
-                                                                               "{strategy: fixed, "
-                                                                               "initial_delay: 1h, "
-                                                                               "jitter: none}}\n");
-    rig.options.until_idle = true;
+    rig->options.until_idle = true;
     for (int i = 0; i < 9; i++)
-        (void)rig_submit(&rig, "t", "{}");
-    (void)rig_submit(&rig, "few", "{}");
-    int64_t parked = rig_submit(&rig, "few", "{}");
-    int64_t retrying = rig_submit(&rig, "again", "{}");
-    int64_t scheduled = rig_submit_later(&rig, "t", 3600000);
-    rig_start(&rig);
-    rig_until_stopped(&rig);
-    assert_int_equal(rig.told[ENGINE_EVENT_COMPLETED], 10);
-    assert_int_equal(rig_effects(&rig, "start"), 11);
-    assert_int_equal(rig_state(&rig, parked), REDRIVE_STATE_PARKED);
-    assert_int_equal(rig_state(&rig, retrying), REDRIVE_STATE_RETRYING);
-    assert_int_equal(rig_state(&rig, scheduled), REDRIVE_STATE_SCHEDULED);
-    rig_release(&rig);
+        (void)rig_submit(rig, "t", "{}");
+    (void)rig_submit(rig, "few", "{}");
+    int64_t parked = rig_submit(rig, "few", "{}");
+    int64_t retrying = rig_submit(rig, "again", "{}");
+    int64_t scheduled = rig_submit_later(rig, "t", 3600000);
+    rig_start(rig);
+    rig_until_stopped(rig);
+    assert_int_equal(rig->told[ENGINE_EVENT_COMPLETED], 10);
+    assert_int_equal(rig_effects(rig, "start"), 11);
+    assert_int_equal(rig_state(rig, parked), REDRIVE_STATE_PARKED);
+    assert_int_equal(rig_state(rig, retrying), REDRIVE_STATE_RETRYING);
+    assert_int_equal(rig_state(rig, scheduled), REDRIVE_STATE_SCHEDULED);
 }
 
-static void idle_pool_waits_for_what_its_own_runs_make_ready(void **state)
+RIG_TEST(idle_pool_waits_for_what_its_own_runs_make_ready,
+         "tasks:\n"
+         "  t: {" TASK(
+             NOTE("start") "sleep 0.02") "}, limits: {concurrency: 1}}\n"
+                                         "  now: {" TASK(NOTE(
+                                             "start") "exit 75") "},\n"
+                                                                 "        retry: {strategy: "
+                                                                 "immediate, max_retries: 3}}\n")
 {
-    (void)state;
-    struct rig rig;
-    rig_init(&rig,
-             "tasks:\n"
-             "  t: {" TASK(NOTE(
-                 "start") "sleep 0.02") "}, limits: {concurrency: 1}}\n"
-                                        "  now: {" TASK(NOTE(
-                                            "start") "exit 75") "},\n"
-                                                                "        retry: {strategy: "
-                                                                "immediate, max_retries: 3}}\n");
-    rig.options.until_idle = true;
+    rig->options.until_idle = true;
     for (int i = 0; i < 5; i++)
-        (void)rig_submit(&rig, "t", "{}"); /* all but one are parked by the limit */
-    (void)rig_submit(&rig, "now", "{}");
-    rig_start(&rig);
-    rig_until_stopped(&rig);
-    assert_int_equal(rig.told[ENGINE_EVENT_COMPLETED], 5);
-    assert_int_equal(rig.told[ENGINE_EVENT_DEAD], 1);
-    rig_release(&rig);
+        (void)rig_submit(rig, "t", "{}"); /* all but one are parked by the limit */
+    (void)rig_submit(rig, "now", "{}");
+    rig_start(rig);
+    rig_until_stopped(rig);
+    assert_int_equal(rig->told[ENGINE_EVENT_COMPLETED], 5);
+    assert_int_equal(rig->told[ENGINE_EVENT_DEAD], 1);
 }
 
 /* ---- A store in trouble ---------------------------------------------------------------------- */
 
-static void jobs_that_come_later_are_heard_of(void **state)
+RIG_TEST(jobs_that_come_later_are_heard_of, "tasks: {t: {" TASK("true") "}}}\n")
 {
-    (void)state;
-    struct rig rig;
-    rig_init(&rig, "tasks: {t: {" TASK("true") "}}}\n");
-    rig_start(&rig);
-    rig_for(&rig, 50);
-    (void)rig_submit(&rig, "t", "{}");
-    rig_until_told(&rig, ENGINE_EVENT_COMPLETED, 1);
-    (void)rig_submit_later(&rig, "t", 100);
-    rig_until_told(&rig, ENGINE_EVENT_COMPLETED, 2);
-    rig_release(&rig);
+    rig_start(rig);
+    rig_for(rig, 50);
+    (void)rig_submit(rig, "t", "{}");
+    rig_until_told(rig, ENGINE_EVENT_COMPLETED, 1);
+    (void)rig_submit_later(rig, "t", 100);
+    rig_until_told(rig, ENGINE_EVENT_COMPLETED, 2);
 }
 
 static bool has_failed_to_settle(struct rig *rig)
@@ -175,27 +151,24 @@ static bool has_failed_to_settle(struct rig *rig)
     return rig_logged(rig, "settlement_failed");
 }
 
-static void settlement_waits_for_a_store_that_fails(void **state)
+RIG_TEST(settlement_waits_for_a_store_that_fails,
+         "tasks: {t: {" TASK(NOTE("start") WAIT) ", concurrency: 2}}}\n")
 {
-    (void)state;
-    struct rig rig;
-    rig_init(&rig, "tasks: {t: {" TASK(NOTE("start") WAIT) ", concurrency: 2}}}\n");
-    int64_t first = rig_submit(&rig, "t", "{}");
+    int64_t first = rig_submit(rig, "t", "{}");
     for (int i = 0; i < 4; i++)
-        (void)rig_submit(&rig, "t", "{}");
-    rig_start(&rig);
-    rig_until(&rig, is_at_work);
-    rig.is_broken = true;
-    rig_open_gate(&rig);
-    rig_until(&rig, has_failed_to_settle);
-    rig_for(&rig, 500);
-    assert_true(rig_effects(&rig, "start") <= 2); /* it is given no more work */
-    assert_int_equal(rig_state(&rig, first), REDRIVE_STATE_RUNNING);
-    rig.is_broken = false;
-    rig_until_told(&rig, ENGINE_EVENT_COMPLETED, 5);
-    assert_int_equal(rig_effects(&rig, "start"), 5);
-    assert_int_equal(rig.told[ENGINE_EVENT_STARTED], 5);
-    rig_release(&rig);
+        (void)rig_submit(rig, "t", "{}");
+    rig_start(rig);
+    rig_until(rig, is_at_work);
+    rig->is_broken = true;
+    rig_open_gate(rig);
+    rig_until(rig, has_failed_to_settle);
+    rig_for(rig, 500);
+    assert_true(rig_effects(rig, "start") <= 2); /* it is given no more work */
+    assert_int_equal(rig_state(rig, first), REDRIVE_STATE_RUNNING);
+    rig->is_broken = false;
+    rig_until_told(rig, ENGINE_EVENT_COMPLETED, 5);
+    assert_int_equal(rig_effects(rig, "start"), 5);
+    assert_int_equal(rig->told[ENGINE_EVENT_STARTED], 5);
 }
 
 static bool has_failed_to_claim(struct rig *rig)
@@ -203,52 +176,28 @@ static bool has_failed_to_claim(struct rig *rig)
     return rig_logged(rig, "claim_failed");
 }
 
-static void claim_that_fails_is_made_again(void **state)
+RIG_TEST(claim_that_fails_is_made_again, "tasks: {t: {" TASK(NOTE("start") "true") "}}}\n")
 {
-    (void)state;
-    struct rig rig;
-    rig_init(&rig, "tasks: {t: {" TASK(NOTE("start") "true") "}}}\n");
-    (void)rig_submit(&rig, "t", "{}");
-    rig.is_broken = true;
-    rig_start(&rig);
-    rig_until(&rig, has_failed_to_claim);
-    rig_for(&rig, 300);
-    rig.is_broken = false;
-    rig_until_told(&rig, ENGINE_EVENT_COMPLETED, 1);
-    assert_int_equal(rig_effects(&rig, "start"), 1);
-    rig_release(&rig);
+    (void)rig_submit(rig, "t", "{}");
+    rig->is_broken = true;
+    rig_start(rig);
+    rig_until(rig, has_failed_to_claim);
+    rig_for(rig, 300);
+    rig->is_broken = false;
+    rig_until_told(rig, ENGINE_EVENT_COMPLETED, 1);
+    assert_int_equal(rig_effects(rig, "start"), 1);
 }
 
-static void stop_does_not_wait_for_ever_for_a_store_that_fails(void **state)
+RIG_TEST(stop_does_not_wait_for_ever_for_a_store_that_fails,
+         "tasks: {t: {" TASK(NOTE("start") WAIT) "}}}\n")
 {
-    (void)state;
-    struct rig rig;
-    rig_init(&rig, "tasks: {t: {" TASK(NOTE("start") WAIT) "}}}\n");
-    int64_t seq = rig_submit(&rig, "t", "{}");
-    rig_start(&rig);
-    rig_until(&rig, is_at_work);
-    rig.is_broken = true;
-    rig_open_gate(&rig);
-    pool_stop(rig.pool, 1000);
-    rig_until_stopped(&rig);
-    assert_true(rig_logged(&rig, "settlement_lost"));
-    assert_int_equal(rig_state(&rig, seq), REDRIVE_STATE_RUNNING); /* until its lease ends */
-    rig_release(&rig);
-}
-
-CHECK_FILE(pool_stop)
-{
-    const struct CMUnitTest tests[] = {
-        T(stop_lets_jobs_in_hand_end_and_takes_no_more),
-        T(second_stop_releases_at_once_and_costs_no_attempt),
-        T(job_is_released_when_the_grace_is_over),
-        T(jobs_that_come_after_the_stop_are_given_back),
-        T(idle_pool_stops_by_itself),
-        T(idle_pool_waits_for_what_its_own_runs_make_ready),
-        T(jobs_that_come_later_are_heard_of),
-        T(settlement_waits_for_a_store_that_fails),
-        T(claim_that_fails_is_made_again),
-        T(stop_does_not_wait_for_ever_for_a_store_that_fails),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    int64_t seq = rig_submit(rig, "t", "{}");
+    rig_start(rig);
+    rig_until(rig, is_at_work);
+    rig->is_broken = true;
+    rig_open_gate(rig);
+    pool_stop(rig->pool, 1000);
+    rig_until_stopped(rig);
+    assert_true(rig_logged(rig, "settlement_lost"));
+    assert_int_equal(rig_state(rig, seq), REDRIVE_STATE_RUNNING); /* until its lease ends */
 }

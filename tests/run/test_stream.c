@@ -67,22 +67,20 @@ int __wrap_uv_write(uv_write_t *request, uv_stream_t *stream, const uv_buf_t *by
     return UV_EPIPE;
 }
 
-static void job_goes_in_and_answer_comes_back(void **state)
+#define POOL_TEST(test, ...) \
+    TEST_OF(test, struct bench, b, open_pool(b, __VA_ARGS__), bench_release(b))
+
+POOL_TEST(job_goes_in_and_answer_comes_back, 1, 1)
 {
-    (void)state;
-    struct bench b;
-    open_pool(&b, 1, 1);
-    struct record *r = run_one(&b, "{\"n\":\n 12345678901234567890}", 0);
+    struct record *r = run_one(b, "{\"n\":\n 12345678901234567890}", 0);
     assert_int_equal(r->class_, REDRIVE_CLASS_SUCCESS);
     assert_non_null(strstr(r->result, "\"job\": {\"id\": \"job-0\", \"task\": \"resize\", "
                                       "\"attempt\": 2, \"max_attempts\": 5, "
                                       "\"payload\": {\"n\": 12345678901234567890}}"));
-    bench_release(&b);
 }
 
-static void one_program_serves_many_jobs(void **state)
+TEST(one_program_serves_many_jobs)
 {
-    (void)state;
     struct bench b;
     open_pool(&b, 1, 1);
     int first = pid_in(run_one(&b, NULL, 0));
@@ -92,43 +90,32 @@ static void one_program_serves_many_jobs(void **state)
     assert_false(process_lives(first));
 }
 
-static void jobs_beyond_the_pool_wait_their_turn(void **state)
+POOL_TEST(jobs_beyond_the_pool_wait_their_turn, 2, 1)
 {
-    (void)state;
-    struct bench b;
-    open_pool(&b, 2, 1);
     struct record *records[8];
     for (int i = 0; i < 8; i++)
-        records[i] = bench_start(&b, "{\"do\":\"sleep\",\"s\":0.02}", 0);
+        records[i] = bench_start(b, "{\"do\":\"sleep\",\"s\":0.02}", 0);
     for (int i = 0; i < 8; i++) {
-        bench_until(&b, &records[i]->is_done);
+        bench_until(b, &records[i]->is_done);
         assert_int_equal(records[i]->class_, REDRIVE_CLASS_SUCCESS);
     }
-    bench_release(&b);
 }
 
-static void answers_may_come_in_any_order(void **state)
+POOL_TEST(answers_may_come_in_any_order, 1, 3)
 {
-    (void)state;
-    struct bench b;
-    open_pool(&b, 1, 3);
     struct record *records[3];
     for (int i = 0; i < 3; i++)
-        records[i] = bench_start(&b, "{\"do\":\"hold\",\"n\":3}", 0);
+        records[i] = bench_start(b, "{\"do\":\"hold\",\"n\":3}", 0);
     for (int i = 0; i < 3; i++)
-        bench_until(&b, &records[i]->is_done);
+        bench_until(b, &records[i]->is_done);
     for (int i = 0; i < 3; i++)
         assert_int_equal(records[i]->order, 3 - i);
-    bench_release(&b);
 }
 
-static void failure_has_all_that_the_answer_says(void **state)
+POOL_TEST(failure_has_all_that_the_answer_says, 1, 1)
 {
-    (void)state;
-    struct bench b;
-    open_pool(&b, 1, 1);
     struct record *r =
-        run_one(&b,
+        run_one(b,
                 "{\"do\":\"answer\",\"answer\":{\"status\":\"TRANSIENT_FAIL\",\"message\":"
                 "\"h\\u00e9\",\"error_type\":\"a.B\",\"retry_after\":1.5,\"extra\":[1]}}",
                 0);
@@ -136,16 +123,14 @@ static void failure_has_all_that_the_answer_says(void **state)
     assert_string_equal(r->message, "h\xC3\xA9");
     assert_string_equal(r->error_type, "a.B");
     assert_int_equal(r->failure.retry_after_ms, 1500);
-    r = run_one(&b, "{\"do\":\"answer\",\"answer\":{\"status\":\"PERMANENT_FAIL\"}}", 0);
+    r = run_one(b, "{\"do\":\"answer\",\"answer\":{\"status\":\"PERMANENT_FAIL\"}}", 0);
     assert_int_equal(r->class_, REDRIVE_CLASS_PERMANENT);
-    r = run_one(&b, "{\"do\":\"answer\",\"answer\":{\"status\":\"rate_limited\"}}", 0);
+    r = run_one(b, "{\"do\":\"answer\",\"answer\":{\"status\":\"rate_limited\"}}", 0);
     assert_int_equal(r->class_, REDRIVE_CLASS_RATE_LIMITED);
-    bench_release(&b);
 }
 
-static void status_may_be_written_in_small_letters(void **state)
+POOL_TEST(status_may_be_written_in_small_letters, 1, 1)
 {
-    (void)state;
     static const struct {
         const char *status;
         enum redrive_class class_;
@@ -153,83 +138,63 @@ static void status_may_be_written_in_small_letters(void **state)
                 {"success", REDRIVE_CLASS_SUCCESS},
                 {"permanent_fail", REDRIVE_CLASS_PERMANENT},
                 {"Rate_Limited", REDRIVE_CLASS_RATE_LIMITED}};
-    struct bench b;
-    open_pool(&b, 1, 1);
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
         char payload[128];
         snprintf(payload, sizeof payload, "{\"do\":\"answer\",\"answer\":{\"status\":\"%s\"}}",
                  rows[i].status);
-        assert_int_equal(run_one(&b, payload, 0)->class_, rows[i].class_);
+        assert_int_equal(run_one(b, payload, 0)->class_, rows[i].class_);
     }
-    bench_release(&b);
 }
 
-static void status_that_nobody_knows_is_named(void **state)
+POOL_TEST(status_that_nobody_knows_is_named, 1, 1)
 {
-    (void)state;
-    struct bench b;
-    open_pool(&b, 1, 1);
-    struct record *r = run_one(&b, "{\"do\":\"answer\",\"answer\":{\"status\":\"done\"}}", 0);
+    struct record *r = run_one(b, "{\"do\":\"answer\",\"answer\":{\"status\":\"done\"}}", 0);
     assert_string_equal(r->error_type, "ProtocolError");
     assert_string_equal(r->message, "unknown status 'done'");
     assert_int_not_equal(r->class_, REDRIVE_CLASS_SUCCESS);
-    r = run_one(&b,
+    r = run_one(b,
                 "{\"do\":\"answer\",\"answer\":{\"status\":\"oops\",\"message\":\"disk\","
                 "\"error_type\":\"a.B\"}}",
                 0);
     assert_string_equal(r->error_type, "a.B");
     assert_string_equal(r->message, "unknown status 'oops': disk");
-    bench_release(&b);
 }
 
-static void program_that_dies_fails_only_its_own_job(void **state)
+POOL_TEST(program_that_dies_fails_only_its_own_job, 2, 1)
 {
-    (void)state;
-    struct bench b;
-    open_pool(&b, 2, 1);
-    struct record *dies = bench_start(&b, "{\"do\":\"exit\",\"code\":70}", 0);
-    struct record *lives = bench_start(&b, "{\"do\":\"sleep\",\"s\":0.3}", 0);
-    bench_until(&b, &dies->is_done);
-    bench_until(&b, &lives->is_done);
+    struct record *dies = bench_start(b, "{\"do\":\"exit\",\"code\":70}", 0);
+    struct record *lives = bench_start(b, "{\"do\":\"sleep\",\"s\":0.3}", 0);
+    bench_until(b, &dies->is_done);
+    bench_until(b, &lives->is_done);
     assert_int_equal(dies->failure.exit_code, 70);
     assert_string_equal(dies->message, "last words");
     assert_int_equal(lives->class_, REDRIVE_CLASS_SUCCESS);
-    bench_release(&b);
 }
 
-static void signal_of_a_crash_is_kept_and_the_next_job_gets_a_new_program(void **state)
+POOL_TEST(signal_of_a_crash_is_kept_and_the_next_job_gets_a_new_program, 1, 1)
 {
-    (void)state;
-    struct bench b;
-    open_pool(&b, 1, 1);
-    int first = pid_in(run_one(&b, NULL, 0));
-    struct record *r = run_one(&b, "{\"do\":\"signal\",\"name\":\"SIGKILL\"}", 0);
+    int first = pid_in(run_one(b, NULL, 0));
+    struct record *r = run_one(b, "{\"do\":\"signal\",\"name\":\"SIGKILL\"}", 0);
     assert_int_equal(r->failure.signal, SIGKILL);
     assert_int_equal(r->class_, REDRIVE_CLASS_SYSTEM);
-    assert_int_not_equal(pid_in(run_one(&b, NULL, 0)), first);
-    bench_release(&b);
+    assert_int_not_equal(pid_in(run_one(b, NULL, 0)), first);
 }
 
 /* The first one waits in it for company when it dies of the second. */
-static void program_that_dies_with_several_jobs_says_that_any_may_be_to_blame(void **state)
+POOL_TEST(program_that_dies_with_several_jobs_says_that_any_may_be_to_blame, 1, 3)
 {
-    (void)state;
-    struct bench b;
-    open_pool(&b, 1, 3);
-    struct record *held = bench_start(&b, "{\"do\":\"hold\",\"n\":9}", 0);
-    struct record *dies = bench_start(&b, "{\"do\":\"exit\",\"code\":70}", 0);
-    bench_until(&b, &dies->is_done);
-    bench_until(&b, &held->is_done);
+    struct record *held = bench_start(b, "{\"do\":\"hold\",\"n\":9}", 0);
+    struct record *dies = bench_start(b, "{\"do\":\"exit\",\"code\":70}", 0);
+    bench_until(b, &dies->is_done);
+    bench_until(b, &held->is_done);
     assert_int_equal(held->failure.exit_code, 70);
     assert_string_equal(held->message, "last words; the program had 2 jobs, and which of "
                                        "them this is about is not known");
     assert_string_equal(dies->message, held->message);
-    bench_release(&b);
 }
 
-static void program_that_dies_before_its_first_answer_likely_cannot_run(void **state)
+TEST(program_that_dies_before_its_first_answer_likely_cannot_run)
 {
-    (void)state;
     struct bench b;
     open_with(&b, (struct stream_options){.argv = (const char *const[]){"false", NULL}});
     struct record *r = run_one(&b, NULL, 0);
@@ -238,9 +203,8 @@ static void program_that_dies_before_its_first_answer_likely_cannot_run(void **s
     bench_release(&b);
 }
 
-static void jobs_that_wait_for_a_program_that_never_answered_are_not_begun(void **state)
+TEST(jobs_that_wait_for_a_program_that_never_answered_are_not_begun)
 {
-    (void)state;
     struct bench b;
     open_with(&b, (struct stream_options){.argv = (const char *const[]){
                                               "sh", "-c", "echo no module >&2; exit 1", NULL}});
@@ -253,21 +217,16 @@ static void jobs_that_wait_for_a_program_that_never_answered_are_not_begun(void 
     bench_release(&b);
 }
 
-static void program_that_has_answered_is_not_at_fault_when_it_dies(void **state)
+POOL_TEST(program_that_has_answered_is_not_at_fault_when_it_dies, 1, 1)
 {
-    (void)state;
-    struct bench b;
-    open_pool(&b, 1, 1);
-    assert_int_equal(run_one(&b, NULL, 0)->class_, REDRIVE_CLASS_SUCCESS);
-    struct record *r = run_one(&b, "{\"do\":\"exit\",\"code\":70}", 0);
+    assert_int_equal(run_one(b, NULL, 0)->class_, REDRIVE_CLASS_SUCCESS);
+    struct record *r = run_one(b, "{\"do\":\"exit\",\"code\":70}", 0);
     assert_int_equal(r->failure.exit_code, 70);
     assert_int_equal(r->fault, RUN_FAULT_NONE);
-    bench_release(&b);
 }
 
-static void exit_without_an_answer_is_a_failure_even_with_code_zero(void **state)
+TEST(exit_without_an_answer_is_a_failure_even_with_code_zero)
 {
-    (void)state;
     struct bench b;
     open_with(&b, (struct stream_options){.argv = (const char *const[]){"true", NULL}});
     struct record *r = run_one(&b, NULL, 0);
@@ -276,9 +235,8 @@ static void exit_without_an_answer_is_a_failure_even_with_code_zero(void **state
     bench_release(&b);
 }
 
-static void missing_program_fails_who_waits(void **state)
+TEST(missing_program_fails_who_waits)
 {
-    (void)state;
     struct bench b;
     open_with(&b,
               (struct stream_options){.argv = (const char *const[]){"no-such-program-here", NULL}});
@@ -290,9 +248,8 @@ static void missing_program_fails_who_waits(void **state)
     bench_release(&b);
 }
 
-static void garbage_fails_the_jobs_of_its_program(void **state)
+TEST(garbage_fails_the_jobs_of_its_program)
 {
-    (void)state;
     static const struct {
         const char *payload, *message;
     } rows[] = {
@@ -319,125 +276,92 @@ static void garbage_fails_the_jobs_of_its_program(void **state)
     }
 }
 
-static void slow_answer_times_out_and_neighbours_fail_as_system(void **state)
+POOL_TEST(slow_answer_times_out_and_neighbours_fail_as_system, 1, 2)
 {
-    (void)state;
-    struct bench b;
-    open_pool(&b, 1, 2);
-    run_one(&b, NULL, 0);
-    struct record *slow = bench_start(&b, "{\"do\":\"sleep\",\"s\":20}", 150);
-    struct record *neighbour = bench_start(&b, NULL, 0);
-    bench_until(&b, &slow->is_done);
-    bench_until(&b, &neighbour->is_done);
+    run_one(b, NULL, 0);
+    struct record *slow = bench_start(b, "{\"do\":\"sleep\",\"s\":20}", 150);
+    struct record *neighbour = bench_start(b, NULL, 0);
+    bench_until(b, &slow->is_done);
+    bench_until(b, &neighbour->is_done);
     assert_string_equal(slow->message, "timed out after 150ms");
     assert_int_equal(slow->class_, REDRIVE_CLASS_TRANSIENT);
     assert_string_equal(neighbour->message, "its process was stopped, because job job-1 timed out");
     assert_int_equal(neighbour->class_, REDRIVE_CLASS_SYSTEM);
-    assert_int_equal(run_one(&b, NULL, 0)->class_, REDRIVE_CLASS_SUCCESS);
-    bench_release(&b);
+    assert_int_equal(run_one(b, NULL, 0)->class_, REDRIVE_CLASS_SUCCESS);
 }
 
-static void job_can_time_out_while_it_waits(void **state)
+POOL_TEST(job_can_time_out_while_it_waits, 1, 1)
 {
-    (void)state;
-    struct bench b;
-    open_pool(&b, 1, 1);
-    struct record *first = bench_start(&b, "{\"do\":\"sleep\",\"s\":0.5}", 0);
-    struct record *waits = bench_start(&b, NULL, 50);
-    struct record *cancelled = bench_start(&b, NULL, 0);
+    struct record *first = bench_start(b, "{\"do\":\"sleep\",\"s\":0.5}", 0);
+    struct record *waits = bench_start(b, NULL, 50);
+    struct record *cancelled = bench_start(b, NULL, 0);
     runner_cancel(cancelled->run);
-    bench_until(&b, &waits->is_done);
+    bench_until(b, &waits->is_done);
     assert_string_equal(waits->message, "timed out after 50ms");
     assert_true(cancelled->is_done);
     assert_int_equal(cancelled->ending, ENDING_CANCELLED);
-    bench_until(&b, &first->is_done);
+    bench_until(b, &first->is_done);
     assert_int_equal(first->class_, REDRIVE_CLASS_SUCCESS);
-    bench_release(&b);
 }
 
-static void payload_that_is_not_json_is_refused(void **state)
+POOL_TEST(payload_that_is_not_json_is_refused, 1, 1)
 {
-    (void)state;
-    struct bench b;
-    open_pool(&b, 1, 1);
-    struct record *r = run_one(&b, "{\"a\":}", 0);
+    struct record *r = run_one(b, "{\"a\":}", 0);
     assert_int_equal(r->class_, REDRIVE_CLASS_VALIDATION);
-    assert_int_equal(run_one(&b, NULL, 0)->class_, REDRIVE_CLASS_SUCCESS);
-    bench_release(&b);
+    assert_int_equal(run_one(b, NULL, 0)->class_, REDRIVE_CLASS_SUCCESS);
 }
 
-static void result_over_the_maximum_is_dropped_whole(void **state)
+POOL_TEST(result_over_the_maximum_is_dropped_whole, 1, 1)
 {
-    (void)state;
-    struct bench b;
-    open_pool(&b, 1, 1);
-    struct record *r = run_one(&b, "{\"do\":\"big\",\"n\":1000000}", 0);
+    struct record *r = run_one(b, "{\"do\":\"big\",\"n\":1000000}", 0);
     assert_int_equal(r->result_len, 1000002);
-    r = run_one(&b, "{\"do\":\"big\",\"n\":1500000}", 0);
+    r = run_one(b, "{\"do\":\"big\",\"n\":1500000}", 0);
     assert_int_equal(r->class_, REDRIVE_CLASS_SUCCESS);
     assert_int_equal(r->result_len, 0);
     assert_int_equal(r->dropped_bytes, 1500002);
-    bench_release(&b);
 }
 
-static void program_that_closes_its_input_is_replaced(void **state)
+POOL_TEST(program_that_closes_its_input_is_replaced, 1, 1)
 {
-    (void)state;
-    struct bench b;
-    open_pool(&b, 1, 1);
-    assert_int_equal(run_one(&b, "{\"do\":\"deaf\"}", 0)->class_, REDRIVE_CLASS_SUCCESS);
-    bench_for(&b, 50);
-    struct record *r = run_one(&b, NULL, 0);
+    assert_int_equal(run_one(b, "{\"do\":\"deaf\"}", 0)->class_, REDRIVE_CLASS_SUCCESS);
+    bench_for(b, 50);
+    struct record *r = run_one(b, NULL, 0);
     assert_int_not_equal(r->class_, REDRIVE_CLASS_SUCCESS);
-    assert_int_equal(run_one(&b, NULL, 0)->class_, REDRIVE_CLASS_SUCCESS);
-    bench_release(&b);
+    assert_int_equal(run_one(b, NULL, 0)->class_, REDRIVE_CLASS_SUCCESS);
 }
 
 /* Its pipes stay open for a while: another process that it has left behind has them. */
-static void program_that_has_exited_gets_no_more_jobs(void **state)
+POOL_TEST(program_that_has_exited_gets_no_more_jobs, 1, 2)
 {
-    (void)state;
-    struct bench b;
-    open_pool(&b, 1, 2);
-    struct record *last = run_one(&b, "{\"do\":\"leave\"}", 0);
+    struct record *last = run_one(b, "{\"do\":\"leave\"}", 0);
     assert_true(process_gone_within(pid_in(last), SOON_MS));
-    bench_for(&b, 100); /* the loop knows that it has exited */
-    struct record *next = run_one(&b, NULL, 0);
+    bench_for(b, 100); /* the loop knows that it has exited */
+    struct record *next = run_one(b, NULL, 0);
     assert_int_equal(next->class_, REDRIVE_CLASS_SUCCESS);
     assert_int_not_equal(pid_in(next), pid_in(last));
     (void)kill(number_in(last, "\"left\": "), SIGKILL);
-    bench_release(&b);
 }
 
-static void job_whose_line_cannot_be_written_fails_and_the_program_is_replaced(void **state)
+POOL_TEST(job_whose_line_cannot_be_written_fails_and_the_program_is_replaced, 1, 1)
 {
-    (void)state;
-    struct bench b;
-    open_pool(&b, 1, 1);
-    assert_int_equal(run_one(&b, NULL, 0)->class_, REDRIVE_CLASS_SUCCESS);
+    assert_int_equal(run_one(b, NULL, 0)->class_, REDRIVE_CLASS_SUCCESS);
     n_broken_writes = 1;
-    assert_int_not_equal(run_one(&b, NULL, 0)->class_, REDRIVE_CLASS_SUCCESS);
-    assert_int_equal(run_one(&b, NULL, 0)->class_, REDRIVE_CLASS_SUCCESS);
-    bench_release(&b);
+    assert_int_not_equal(run_one(b, NULL, 0)->class_, REDRIVE_CLASS_SUCCESS);
+    assert_int_equal(run_one(b, NULL, 0)->class_, REDRIVE_CLASS_SUCCESS);
 }
 
-static void stop_releases_what_runs_and_what_waits(void **state)
+POOL_TEST(stop_releases_what_runs_and_what_waits, 1, 1)
 {
-    (void)state;
-    struct bench b;
-    open_pool(&b, 1, 1);
-    struct record *runs = bench_start(&b, "{\"do\":\"sleep\",\"s\":20}", 0);
-    struct record *waits = bench_start(&b, NULL, 0);
-    runner_stop(b.runner, 100, bench_stopped, &b);
-    bench_until(&b, &b.stopped);
+    struct record *runs = bench_start(b, "{\"do\":\"sleep\",\"s\":20}", 0);
+    struct record *waits = bench_start(b, NULL, 0);
+    runner_stop(b->runner, 100, bench_stopped, b);
+    bench_until(b, &b->stopped);
     assert_int_equal(runs->ending, ENDING_RELEASED);
     assert_int_equal(waits->ending, ENDING_RELEASED);
-    bench_release(&b);
 }
 
-static void idle_program_that_ignores_the_end_of_its_input_is_killed(void **state)
+TEST(idle_program_that_ignores_the_end_of_its_input_is_killed)
 {
-    (void)state;
     struct bench b;
     open_with(&b, (struct stream_options){
                       .argv = (const char *const[]){
@@ -449,37 +373,10 @@ static void idle_program_that_ignores_the_end_of_its_input_is_killed(void **stat
     bench_release(&b); /* which does not wait without end */
 }
 
-CHECK_FILE(stream)
+TEST_MAIN(argc, argv)
 {
     if (argc != 2)
         return 2;
     snprintf(worker_path, sizeof worker_path, "%s/worker.py", argv[1]);
-    const struct CMUnitTest tests[] = {
-        T(job_goes_in_and_answer_comes_back),
-        T(one_program_serves_many_jobs),
-        T(jobs_beyond_the_pool_wait_their_turn),
-        T(answers_may_come_in_any_order),
-        T(failure_has_all_that_the_answer_says),
-        T(status_may_be_written_in_small_letters),
-        T(status_that_nobody_knows_is_named),
-        T(program_that_dies_fails_only_its_own_job),
-        T(program_that_dies_with_several_jobs_says_that_any_may_be_to_blame),
-        T(signal_of_a_crash_is_kept_and_the_next_job_gets_a_new_program),
-        T(program_that_dies_before_its_first_answer_likely_cannot_run),
-        T(jobs_that_wait_for_a_program_that_never_answered_are_not_begun),
-        T(program_that_has_answered_is_not_at_fault_when_it_dies),
-        T(exit_without_an_answer_is_a_failure_even_with_code_zero),
-        T(missing_program_fails_who_waits),
-        T(garbage_fails_the_jobs_of_its_program),
-        T(slow_answer_times_out_and_neighbours_fail_as_system),
-        T(job_can_time_out_while_it_waits),
-        T(payload_that_is_not_json_is_refused),
-        T(result_over_the_maximum_is_dropped_whole),
-        T(program_that_closes_its_input_is_replaced),
-        T(program_that_has_exited_gets_no_more_jobs),
-        T(job_whose_line_cannot_be_written_fails_and_the_program_is_replaced),
-        T(stop_releases_what_runs_and_what_waits),
-        T(idle_program_that_ignores_the_end_of_its_input_is_killed),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return check_run(NULL, NULL);
 }

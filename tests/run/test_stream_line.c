@@ -13,18 +13,16 @@ static void check_line(const char *payload, const char *expected)
     buf_release(&out);
 }
 
-static void job_is_one_line_whatever_its_payload(void **state)
+TEST(job_is_one_line_whatever_its_payload)
 {
-    (void)state;
     check_line(NULL, "{\"id\":\"a\\\"b\",\"task\":\"t\",\"attempt\":1,\"max_attempts\":2,"
                      "\"payload\":null}\n");
     check_line("{\r\n\"x\": \"\\n\"\n}", "{\"id\":\"a\\\"b\",\"task\":\"t\",\"attempt\":1,"
                                          "\"max_attempts\":2,\"payload\":{  \"x\": \"\\n\" }}\n");
 }
 
-static void a_job_of_a_trace_says_so(void **state)
+TEST(a_job_of_a_trace_says_so)
 {
-    (void)state;
     struct buf out;
     buf_init(&out, 4096);
     struct run_request request = {.job_id = "a", .task = "t", .traceparent = "00-1-2-01"};
@@ -33,9 +31,8 @@ static void a_job_of_a_trace_says_so(void **state)
     buf_release(&out);
 }
 
-static void a_job_that_has_waited_for_others_has_their_results(void **state)
+TEST(a_job_that_has_waited_for_others_has_their_results)
 {
-    (void)state;
     const struct job_parent parents[] = {
         {.id = STR("p"), .state = REDRIVE_STATE_COMPLETED, .result = STR("{\n\"n\":1}")},
         {.id = STR("q"), .state = REDRIVE_STATE_CANCELLED},
@@ -55,9 +52,8 @@ static void a_job_that_has_waited_for_others_has_their_results(void **state)
     buf_release(&out);
 }
 
-static void answer_is_read_whole(void **state)
+TEST(answer_is_read_whole)
 {
-    (void)state;
     struct stream_answer a;
     struct redrive_err err;
     assert_int_equal(
@@ -75,9 +71,8 @@ static void answer_is_read_whole(void **state)
     stream_answer_release(&a);
 }
 
-static void answer_may_name_base_types(void **state)
+TEST(answer_may_name_base_types)
 {
-    (void)state;
     struct stream_answer a;
     assert_int_equal(
         stream_answer_read(&a,
@@ -97,9 +92,8 @@ static void answer_may_name_base_types(void **state)
     stream_answer_release(&a);
 }
 
-static void answer_keeps_the_most_derived_types(void **state)
+TEST(answer_keeps_the_most_derived_types)
 {
-    (void)state;
     struct buf line;
     struct stream_answer a;
     buf_init(&line, 4096);
@@ -114,9 +108,8 @@ static void answer_keeps_the_most_derived_types(void **state)
     buf_release(&line);
 }
 
-static void answer_may_say_where_and_of_what_it_failed(void **state)
+TEST(answer_may_say_where_and_of_what_it_failed)
 {
-    (void)state;
     struct stream_answer a;
     assert_int_equal(
         stream_answer_read(&a,
@@ -138,9 +131,8 @@ static void answer_may_say_where_and_of_what_it_failed(void **state)
     stream_answer_release(&a);
 }
 
-static void answer_may_ask_for_a_run_later(void **state)
+TEST(answer_may_ask_for_a_run_later)
 {
-    (void)state;
     static const struct {
         const char *line;
         bool is_snoozed;
@@ -161,9 +153,8 @@ static void answer_may_ask_for_a_run_later(void **state)
     }
 }
 
-static void what_is_not_an_answer_is_refused(void **state)
+TEST(what_is_not_an_answer_is_refused)
 {
-    (void)state;
     static const char *const lines[] = {
         "",
         "null",
@@ -194,20 +185,4 @@ static void what_is_not_an_answer_is_refused(void **state)
         assert_true(err.code < 0 && err.message[0] != '\0');
         stream_answer_release(&a);
     }
-}
-
-CHECK_FILE(stream_line)
-{
-    const struct CMUnitTest tests[] = {
-        T(job_is_one_line_whatever_its_payload),
-        T(a_job_of_a_trace_says_so),
-        T(a_job_that_has_waited_for_others_has_their_results),
-        T(answer_is_read_whole),
-        T(answer_may_name_base_types),
-        T(answer_keeps_the_most_derived_types),
-        T(answer_may_say_where_and_of_what_it_failed),
-        T(answer_may_ask_for_a_run_later),
-        T(what_is_not_an_answer_is_refused),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -5,9 +5,8 @@
 
 #include "run/exec/child.h"
 
-static void short_text_is_kept_whole(void **state)
+TEST(short_text_is_kept_whole)
 {
-    (void)state;
     struct tail tail = {0};
     assert_null(tail_text(&tail));
     tail_add(&tail, "a\0b", 3);
@@ -18,9 +17,8 @@ static void short_text_is_kept_whole(void **state)
     tail_release(&tail);
 }
 
-static void long_text_keeps_its_end_from_a_line_on(void **state)
+TEST(long_text_keeps_its_end_from_a_line_on)
 {
-    (void)state;
     struct tail tail = {0};
     for (int i = 0; i < 20000; i++) {
         char line[16];
@@ -34,9 +32,8 @@ static void long_text_keeps_its_end_from_a_line_on(void **state)
     tail_release(&tail);
 }
 
-static void one_piece_larger_than_the_ring_is_cut(void **state)
+TEST(one_piece_larger_than_the_ring_is_cut)
 {
-    (void)state;
     struct tail tail = {0};
     size_t len = 3 * TAIL_MAX_BYTES + 7;
     char *piece = malloc(len);
@@ -50,14 +47,4 @@ static void one_piece_larger_than_the_ring_is_cut(void **state)
     free(text);
     free(piece);
     tail_release(&tail);
-}
-
-CHECK_FILE(tail)
-{
-    const struct CMUnitTest tests[] = {
-        T(short_text_is_kept_whole),
-        T(long_text_keeps_its_end_from_a_line_on),
-        T(one_piece_larger_than_the_ring_is_cut),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -9,9 +9,8 @@ static void check_trace(const char *text, const char *type, const char *message)
     check_str(trace.message, message);
 }
 
-static void plain_text_has_a_message_only(void **state)
+TEST(plain_text_has_a_message_only)
 {
-    (void)state;
     check_trace("", "", "");
     check_trace("\n\n", "", "");
     check_trace("one\ntwo  \n\n", "", "two");
@@ -20,9 +19,8 @@ static void plain_text_has_a_message_only(void **state)
     check_trace("look at this", "", "look at this");
 }
 
-static void python_is_read_from_its_last_exception(void **state)
+TEST(python_is_read_from_its_last_exception)
 {
-    (void)state;
     check_trace("Traceback (most recent call last):\n"
                 "  File \"a.py\", line 1, in <module>\n"
                 "    x()\n"
@@ -39,9 +37,8 @@ static void python_is_read_from_its_last_exception(void **state)
                 "KeyboardInterrupt", "KeyboardInterrupt");
 }
 
-static void java_is_read_from_its_innermost_cause(void **state)
+TEST(java_is_read_from_its_innermost_cause)
 {
-    (void)state;
     check_trace("Exception in thread \"main\" java.lang.IllegalStateException: no\n"
                 "\tat a.B.main(B.java:3)\n",
                 "java.lang.IllegalStateException", "java.lang.IllegalStateException: no");
@@ -54,9 +51,8 @@ static void java_is_read_from_its_innermost_cause(void **state)
                 "java.net.SocketTimeoutException: Read timed out");
 }
 
-static void node_is_read_from_the_line_before_its_frames(void **state)
+TEST(node_is_read_from_the_line_before_its_frames)
 {
-    (void)state;
     check_trace("/app/a.js:3\n  throw new TypeError('x')\n  ^\n\n"
                 "TypeError: x is not a function\n"
                 "    at Object.<anonymous> (/app/a.js:3:9)\n"
@@ -66,29 +62,17 @@ static void node_is_read_from_the_line_before_its_frames(void **state)
                 "Error [ERR_HTTP_HEADERS_SENT]: Cannot set");
 }
 
-static void ruby_is_read_from_its_parentheses(void **state)
+TEST(ruby_is_read_from_its_parentheses)
 {
-    (void)state;
     check_trace("a.rb:1:in `open': No such file (Errno::ENOENT)\n\tfrom a.rb:1:in `<main>'\n",
                 "Errno::ENOENT", "a.rb:1:in `open': No such file (Errno::ENOENT)");
     check_trace("a.rb:1:in `<main>': no (RuntimeError)\n", "RuntimeError",
                 "a.rb:1:in `<main>': no (RuntimeError)");
 }
 
-static void go_is_read_from_its_panic(void **state)
+TEST(go_is_read_from_its_panic)
 {
-    (void)state;
     check_trace("panic: runtime error: index out of range\n\ngoroutine 1 [running]:\n"
                 "main.main()\n\t/app/a.go:5 +0x1d\nexit status 2\n",
                 "panic", "panic: runtime error: index out of range");
-}
-
-CHECK_FILE(trace)
-{
-    const struct CMUnitTest tests[] = {
-        T(plain_text_has_a_message_only),         T(python_is_read_from_its_last_exception),
-        T(java_is_read_from_its_innermost_cause), T(node_is_read_from_the_line_before_its_frames),
-        T(ruby_is_read_from_its_parentheses),     T(go_is_read_from_its_panic),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

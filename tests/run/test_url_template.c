@@ -19,9 +19,8 @@ static int expand(const char *url, struct buf *out)
     return url_expand(url, &job, out, NULL);
 }
 
-static void placeholders_are_filled_in_and_encoded(void **state)
+TEST(placeholders_are_filled_in_and_encoded)
 {
-    (void)state;
     static const char *const rows[][2] = {
         {"http://h/", "http://h/"},
         {"http://{payload.host}:80/{id}", "http://example.com:80/7"},
@@ -37,9 +36,8 @@ static void placeholders_are_filled_in_and_encoded(void **state)
     }
 }
 
-static void what_the_job_does_not_have_is_refused(void **state)
+TEST(what_the_job_does_not_have_is_refused)
 {
-    (void)state;
     static const char *const urls[] = {
         "http://{payload.nobody}/", "http://{payload.host.deeper}/",
         "http://{payload.no}/",     "http://{payload.list}/",
@@ -54,9 +52,8 @@ static void what_the_job_does_not_have_is_refused(void **state)
     }
 }
 
-static void value_that_is_a_step_of_the_path_is_refused(void **state)
+TEST(value_that_is_a_step_of_the_path_is_refused)
 {
-    (void)state;
     static const struct {
         const char *url, *id, *message;
     } rows[] = {
@@ -83,9 +80,8 @@ static void value_that_is_a_step_of_the_path_is_refused(void **state)
     }
 }
 
-static void host_is_the_jobs_choice_only_where_a_placeholder_has_a_say_in_it(void **state)
+TEST(host_is_the_jobs_choice_only_where_a_placeholder_has_a_say_in_it)
 {
-    (void)state;
     static const char *const trusted[] = {
         "http://h/",        "http://h/{id}", "http://h:80/{payload.path}",
         "https://h?a={id}", "http://h#{id}", "http://[::1]:8080/a/{id}/b",
@@ -100,15 +96,4 @@ static void host_is_the_jobs_choice_only_where_a_placeholder_has_a_say_in_it(voi
         assert_false(url_host_is_made_by_jobs(trusted[i]));
     for (size_t i = 0; i < sizeof checked / sizeof checked[0]; i++)
         assert_true(url_host_is_made_by_jobs(checked[i]));
-}
-
-CHECK_FILE(url_template)
-{
-    const struct CMUnitTest tests[] = {
-        T(placeholders_are_filled_in_and_encoded),
-        T(what_the_job_does_not_have_is_refused),
-        T(value_that_is_a_step_of_the_path_is_refused),
-        T(host_is_the_jobs_choice_only_where_a_placeholder_has_a_say_in_it),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

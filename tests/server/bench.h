@@ -29,6 +29,9 @@ struct bench {
 /* Fills in handler and address. */
 void bench_start(struct bench *bench, struct http_server_options options);
 void bench_stop(struct bench *bench);
+
+#define BENCH_TEST(test, ...) \
+    TEST_OF(test, struct bench, bench, bench_start(bench, __VA_ARGS__), bench_stop(bench))
 /* Waits until so many requests have been handed over, are kept, have ended. */
 void bench_wait_requests(struct bench *bench, unsigned n);
 void bench_wait_kept(struct bench *bench, unsigned n);

@@ -24,6 +24,10 @@ struct rest_server {
 void rest_server_open(struct rest_server *server, const char *yaml,
                       const struct rest_route *const *tables);
 void rest_server_close(struct rest_server *server);
+
+#define REST_TEST(test, ...)                                                         \
+    TEST_OF(test, struct rest_server, server, rest_server_open(server, __VA_ARGS__), \
+            rest_server_close(server))
 /* Another configuration; the caller frees it, after the server has been closed. */
 struct config *rest_server_config(struct rest_server *server, const char *yaml);
 

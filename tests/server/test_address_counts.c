@@ -36,10 +36,9 @@ static bool is_full(const struct address_counts *counts, const char *text)
     return address_counts_full(counts, (const void *)&address);
 }
 
-static void each_address_has_its_own_limit(void **state)
+TEST(each_address_has_its_own_limit)
 {
     struct address_counts counts;
-    (void)state;
     address_counts_init(&counts, 2);
     assert_false(is_full(&counts, "10.0.0.1"));
     enter(&counts, "10.0.0.1");
@@ -54,10 +53,9 @@ static void each_address_has_its_own_limit(void **state)
     address_counts_release(&counts);
 }
 
-static void half_of_an_ipv6_address_counts(void **state)
+TEST(half_of_an_ipv6_address_counts)
 {
     struct address_counts counts;
-    (void)state;
     address_counts_init(&counts, 2);
     enter(&counts, "2001:db8:0:1::1");
     enter(&counts, "2001:db8:0:1:ffff::2");
@@ -66,12 +64,11 @@ static void half_of_an_ipv6_address_counts(void **state)
     address_counts_release(&counts);
 }
 
-static void what_has_no_address_is_not_counted(void **state)
+TEST(what_has_no_address_is_not_counted)
 {
     struct address_counts counts;
     const struct sockaddr unix_address = {.sa_family = AF_UNIX};
     char text[ADDRESS_TEXT_MAX];
-    (void)state;
     address_counts_init(&counts, 1);
     for (int i = 0; i < 3; i++)
         address_counts_enter(&counts, &unix_address);
@@ -82,21 +79,9 @@ static void what_has_no_address_is_not_counted(void **state)
     address_counts_release(&counts);
 }
 
-static void by_default_a_quarter_is_left_to_others(void **state)
+TEST(by_default_a_quarter_is_left_to_others)
 {
-    (void)state;
     assert_int_equal(address_counts_default(1), 1);
     assert_int_equal(address_counts_default(4), 3);
     assert_int_equal(address_counts_default(10000), 7500);
-}
-
-CHECK_FILE(address_counts)
-{
-    const struct CMUnitTest tests[] = {
-        T(each_address_has_its_own_limit),
-        T(half_of_an_ipv6_address_counts),
-        T(what_has_no_address_is_not_counted),
-        T(by_default_a_quarter_is_left_to_others),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

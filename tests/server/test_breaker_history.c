@@ -54,9 +54,10 @@ static const char *told(const char *tenant, int64_t now_ms, int64_t span_ms)
     return text;
 }
 
-static void what_stays_as_it_is_is_no_change(void **state)
+#define FIXTURE_TEST(test) TEST_AROUND(test, begin, end)
+
+FIXTURE_TEST(what_stays_as_it_is_is_no_change)
 {
-    (void)state;
     assert_int_equal(breaker_history_since_ms(history), 0);
     see("red", "mail", REDRIVE_BREAKER_CLOSED, 0, 10 * SECOND);
     see("red", "mail", REDRIVE_BREAKER_CLOSED, 0, 20 * SECOND);
@@ -64,9 +65,8 @@ static void what_stays_as_it_is_is_no_change(void **state)
     assert_int_equal(breaker_history_since_ms(history), 10 * SECOND);
 }
 
-static void an_opening_has_its_own_time_and_a_closing_that_of_the_look(void **state)
+FIXTURE_TEST(an_opening_has_its_own_time_and_a_closing_that_of_the_look)
 {
-    (void)state;
     see("red", "mail", REDRIVE_BREAKER_CLOSED, 0, 10 * SECOND);
     see("red", "mail", REDRIVE_BREAKER_OPEN, 13 * SECOND, 20 * SECOND);
     see("red", "mail", REDRIVE_BREAKER_CLOSED, 13 * SECOND, 30 * SECOND);
@@ -77,9 +77,8 @@ static void an_opening_has_its_own_time_and_a_closing_that_of_the_look(void **st
                         "\"previous_state\":\"open\",\"state\":\"closed\"}]");
 }
 
-static void one_that_opened_and_closed_between_two_looks_is_seen(void **state)
+FIXTURE_TEST(one_that_opened_and_closed_between_two_looks_is_seen)
 {
-    (void)state;
     see("red", "mail", REDRIVE_BREAKER_CLOSED, 5 * SECOND, 10 * SECOND);
     assert_string_equal(told("red", 10 * SECOND, HOUR), "[]"); /* long ago, before the first look */
     see("red", "mail", REDRIVE_BREAKER_CLOSED, 14 * SECOND, 20 * SECOND);
@@ -107,9 +106,8 @@ static size_t count_of(const char *text, const char *word)
     return n;
 }
 
-static void changes_of_this_process_are_noted_when_they_happen(void **state)
+FIXTURE_TEST(changes_of_this_process_are_noted_when_they_happen)
 {
-    (void)state;
     see("red", "mail", REDRIVE_BREAKER_CLOSED, 0, 10 * SECOND);
     hear("mail", REDRIVE_BREAKER_CLOSED, REDRIVE_BREAKER_OPEN, 11 * SECOND);
     hear("mail", REDRIVE_BREAKER_OPEN, REDRIVE_BREAKER_HALF_OPEN, 12 * SECOND);
@@ -129,18 +127,16 @@ static void changes_of_this_process_are_noted_when_they_happen(void **state)
     assert_int_equal(count_of(told("red", 30 * SECOND, HOUR), "\"at\""), 4);
 }
 
-static void one_that_is_open_at_the_first_look_is_told_of(void **state)
+FIXTURE_TEST(one_that_is_open_at_the_first_look_is_told_of)
 {
-    (void)state;
     see("red", "mail", REDRIVE_BREAKER_FORCED_OPEN, 4 * SECOND, 10 * SECOND);
     assert_non_null(strstr(told("red", 10 * SECOND, HOUR),
                            "00:04.000Z\",\"key\":\"mail\",\"previous_state\":\"closed\","
                            "\"state\":\"forced_open\""));
 }
 
-static void tenants_and_spans_are_kept_apart(void **state)
+FIXTURE_TEST(tenants_and_spans_are_kept_apart)
 {
-    (void)state;
     see("red", "mail", REDRIVE_BREAKER_OPEN, 10 * SECOND, 10 * SECOND);
     see("blue", "mail", REDRIVE_BREAKER_CLOSED, 0, 10 * SECOND);
     assert_string_equal(told("blue", 10 * SECOND, HOUR), "[]");
@@ -148,10 +144,9 @@ static void tenants_and_spans_are_kept_apart(void **state)
     assert_string_not_equal(told("red", 100 * SECOND, 95 * SECOND), "[]");
 }
 
-static void old_changes_make_room(void **state)
+FIXTURE_TEST(old_changes_make_room)
 {
     size_t n = 0;
-    (void)state;
     for (int64_t i = 1; i <= BREAKER_CHANGES_MAX + 10; i++)
         see("red", "m", i % 2 ? REDRIVE_BREAKER_DISABLED : REDRIVE_BREAKER_CLOSED, 0, i * SECOND);
     struct buf out;
@@ -165,20 +160,4 @@ static void old_changes_make_room(void **state)
         n++;
     buf_release(&out);
     assert_int_equal(n, BREAKER_CHANGES_MAX);
-}
-
-#define EACH(test) cmocka_unit_test_setup_teardown(test, begin, end)
-
-CHECK_FILE(breaker_history)
-{
-    const struct CMUnitTest tests[] = {
-        EACH(what_stays_as_it_is_is_no_change),
-        EACH(an_opening_has_its_own_time_and_a_closing_that_of_the_look),
-        EACH(one_that_opened_and_closed_between_two_looks_is_seen),
-        EACH(changes_of_this_process_are_noted_when_they_happen),
-        EACH(one_that_is_open_at_the_first_look_is_told_of),
-        EACH(tenants_and_spans_are_kept_apart),
-        EACH(old_changes_make_room),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

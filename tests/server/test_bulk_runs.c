@@ -45,11 +45,10 @@ static void open_with_chunk(struct rest_server *server, struct client *client)
     holds_chunks = false;
 }
 
-static void a_server_about_to_stop_does_not_wait_for_a_chunk(void **state)
+TEST(a_server_about_to_stop_does_not_wait_for_a_chunk)
 {
     struct rest_server server;
     struct client client;
-    (void)state;
     open_with_chunk(&server, &client);
     rest_quiesce(server.rest);
     assert_int_equal(client_get(&client, "/v1/bulk"), 200);
@@ -62,11 +61,10 @@ static void a_server_about_to_stop_does_not_wait_for_a_chunk(void **state)
     sem_destroy(&has_chunk);
 }
 
-static void a_run_outlives_a_store_that_was_away(void **state)
+TEST(a_run_outlives_a_store_that_was_away)
 {
     struct rest_server server;
     struct client client;
-    (void)state;
     open_with_chunk(&server, &client);
     chunk->code = err_set(&chunk->err, REDRIVE_E_IO, "the store is away");
     chunk->done(chunk, chunk->done_ctx);
@@ -78,13 +76,4 @@ static void a_run_outlives_a_store_that_was_away(void **state)
     rest_server_close(&server);
     alarm(0);
     sem_destroy(&has_chunk);
-}
-
-CHECK_FILE(bulk_runs)
-{
-    const struct CMUnitTest tests[] = {
-        T(a_server_about_to_stop_does_not_wait_for_a_chunk),
-        T(a_run_outlives_a_store_that_was_away),
-    };
-    return cmocka_run_group_tests_name("bulk_runs", tests, NULL, NULL);
 }

@@ -52,9 +52,10 @@ static void leave_with_jobs(struct claim_turn *turn)
     claim_line_ask(&lines, claim_lines_leave(&lines, turn), &lines);
 }
 
-static void one_of_a_line_asks(void **state)
+#define FIXTURE_TEST(test) TEST_AROUND(test, setup, teardown)
+
+FIXTURE_TEST(one_of_a_line_asks)
 {
-    (void)state;
     join(5, "a");
     assert_true(claim_lines_join(&lines, STR("b"), &turns[5]));
     claim_lines_ready(&lines, &lines);
@@ -64,9 +65,8 @@ static void one_of_a_line_asks(void **state)
     assert_int_equal(n_asked, 2);
 }
 
-static void twice_as_many_ask_when_there_was_something(void **state)
+FIXTURE_TEST(twice_as_many_ask_when_there_was_something)
 {
-    (void)state;
     join(8, "a");
     claim_lines_ready(&lines, &lines);
     leave_with_jobs(&turns[0]);
@@ -77,9 +77,8 @@ static void twice_as_many_ask_when_there_was_something(void **state)
     assert_int_equal(n_asked, 7); /* of four at one time */
 }
 
-static void a_line_that_found_nothing_sleeps_in_its_order(void **state)
+FIXTURE_TEST(a_line_that_found_nothing_sleeps_in_its_order)
 {
-    (void)state;
     join(3, "a");
     claim_lines_ready(&lines, &lines);
     claim_turn_answered(&lines, &turns[0], false);
@@ -90,9 +89,8 @@ static void a_line_that_found_nothing_sleeps_in_its_order(void **state)
     assert_ptr_equal(asked[1], &turns[0]);
 }
 
-static void jobs_that_come_while_one_asks_are_asked_for(void **state)
+FIXTURE_TEST(jobs_that_come_while_one_asks_are_asked_for)
 {
-    (void)state;
     join(2, "a");
     claim_lines_ready(&lines, &lines);
     claim_lines_ready(&lines, &lines);
@@ -102,9 +100,8 @@ static void jobs_that_come_while_one_asks_are_asked_for(void **state)
 }
 
 /* They would ask for ever, each in the place that another one has just left. */
-static void those_that_find_nothing_do_not_take_turns(void **state)
+FIXTURE_TEST(those_that_find_nothing_do_not_take_turns)
 {
-    (void)state;
     join(3, "a");
     claim_lines_ready(&lines, &lines);
     leave_with_jobs(&turns[0]);
@@ -118,9 +115,8 @@ static void those_that_find_nothing_do_not_take_turns(void **state)
     assert_int_equal(n_asked, 4);
 }
 
-static void jobs_that_come_while_several_ask_are_asked_for_once(void **state)
+FIXTURE_TEST(jobs_that_come_while_several_ask_are_asked_for_once)
 {
-    (void)state;
     join(3, "a");
     claim_lines_ready(&lines, &lines);
     leave_with_jobs(&turns[0]);
@@ -132,9 +128,8 @@ static void jobs_that_come_while_several_ask_are_asked_for_once(void **state)
     assert_int_equal(n_asked, 4);
 }
 
-static void one_that_cannot_ask_is_passed_over(void **state)
+FIXTURE_TEST(one_that_cannot_ask_is_passed_over)
 {
-    (void)state;
     join(2, "a");
     stubborn = &turns[0];
     claim_lines_ready(&lines, &lines);
@@ -143,9 +138,8 @@ static void one_that_cannot_ask_is_passed_over(void **state)
     assert_false(turns[0].asks);
 }
 
-static void one_that_leaves_while_it_asks_leaves_room(void **state)
+FIXTURE_TEST(one_that_leaves_while_it_asks_leaves_room)
 {
-    (void)state;
     join(2, "a");
     claim_lines_ready(&lines, &lines);
     claim_line_ask(&lines, claim_lines_leave(&lines, &turns[0]), &lines);
@@ -154,9 +148,8 @@ static void one_that_leaves_while_it_asks_leaves_room(void **state)
     assert_null(claim_lines_leave(&lines, &turns[1]));
 }
 
-static void the_order_of_queues_does_not_matter(void **state)
+FIXTURE_TEST(the_order_of_queues_does_not_matter)
 {
-    (void)state;
     struct str one[] = {STR("a"), STR("b"), STR("c")};
     struct str other[] = {STR("c"), STR("a"), STR("b"), STR("a")};
     struct str fewer[] = {STR("a"), STR("bc")};
@@ -169,22 +162,4 @@ static void the_order_of_queues_does_not_matter(void **state)
     assert_false(str_eq(claim_lines_key(&same, STR("u"), one, 3), buf_str(&key)));
     buf_release(&key);
     buf_release(&same);
-}
-
-#define TL(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
-
-CHECK_FILE(claim_lines)
-{
-    const struct CMUnitTest tests[] = {
-        TL(one_of_a_line_asks),
-        TL(twice_as_many_ask_when_there_was_something),
-        TL(a_line_that_found_nothing_sleeps_in_its_order),
-        TL(jobs_that_come_while_one_asks_are_asked_for),
-        TL(those_that_find_nothing_do_not_take_turns),
-        TL(jobs_that_come_while_several_ask_are_asked_for_once),
-        TL(one_that_cannot_ask_is_passed_over),
-        TL(one_that_leaves_while_it_asks_leaves_room),
-        TL(the_order_of_queues_does_not_matter),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

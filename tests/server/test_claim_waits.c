@@ -140,39 +140,37 @@ static size_t n_answered(const struct client *clients, size_t n)
     return answered_so_far;
 }
 
+#define FIXTURE_TEST(test) TEST_AROUND(test, setup, teardown)
+
 /* ---- Facts ----------------------------------------------------------------------------------- */
 
-static void a_claim_finds_what_is_there(void **state)
+FIXTURE_TEST(a_claim_finds_what_is_there)
 {
     struct client a;
-    (void)state;
     submit("q");
     ask(&a, "q", PATIENCE_MS);
     assert_int_equal(answer_of(&a), 1);
 }
 
-static void a_claim_that_may_not_wait_is_answered_at_once(void **state)
+FIXTURE_TEST(a_claim_that_may_not_wait_is_answered_at_once)
 {
     struct client a;
-    (void)state;
     ask(&a, "q", 0);
     assert_int_equal(answer_of(&a), 0);
 }
 
-static void a_claim_is_answered_when_its_time_is_over(void **state)
+FIXTURE_TEST(a_claim_is_answered_when_its_time_is_over)
 {
     struct client a;
-    (void)state;
     int64_t before_ms = clock_monotonic_ms();
     ask(&a, "q", 50);
     assert_int_equal(answer_of(&a), 0);
     assert_true(clock_monotonic_ms() - before_ms >= 50);
 }
 
-static void a_job_wakes_the_one_that_sleeps(void **state)
+FIXTURE_TEST(a_job_wakes_the_one_that_sleeps)
 {
     struct client a;
-    (void)state;
     ask(&a, "q", 10 * PATIENCE_MS);
     settle_down();
     assert_int_equal(a.got, -1);
@@ -180,10 +178,9 @@ static void a_job_wakes_the_one_that_sleeps(void **state)
     assert_int_equal(answer_of(&a), 1);
 }
 
-static void a_job_wakes_one_of_many_and_costs_little(void **state)
+FIXTURE_TEST(a_job_wakes_one_of_many_and_costs_little)
 {
     struct client *clients = calloc(MANY, sizeof *clients);
-    (void)state;
     for (size_t i = 0; i < MANY; i++)
         ask(&clients[i], "q", 10 * PATIENCE_MS);
     settle_down();
@@ -200,10 +197,9 @@ static void a_job_wakes_one_of_many_and_costs_little(void **state)
     free(clients);
 }
 
-static void many_jobs_serve_a_whole_line(void **state)
+FIXTURE_TEST(many_jobs_serve_a_whole_line)
 {
     struct client clients[20];
-    (void)state;
     for (size_t i = 0; i < 20; i++)
         ask(&clients[i], "q", 10 * PATIENCE_MS);
     for (size_t i = 0; i < 20; i++)
@@ -212,10 +208,9 @@ static void many_jobs_serve_a_whole_line(void **state)
         assert_int_equal(answer_of(&clients[i]), 1);
 }
 
-static void lines_do_not_stand_in_each_others_way(void **state)
+FIXTURE_TEST(lines_do_not_stand_in_each_others_way)
 {
     struct client a, b;
-    (void)state;
     ask(&a, "a", 10 * PATIENCE_MS);
     ask(&b, "b", 10 * PATIENCE_MS);
     settle_down();
@@ -227,10 +222,9 @@ static void lines_do_not_stand_in_each_others_way(void **state)
     assert_int_equal(a.got, 0);
 }
 
-static void ending_a_claim_twice_is_no_mistake(void **state)
+FIXTURE_TEST(ending_a_claim_twice_is_no_mistake)
 {
     struct client a;
-    (void)state;
     ask(&a, "q", 10 * PATIENCE_MS);
     settle_down();
     claim_waits_end(&a.wait);
@@ -241,32 +235,13 @@ static void ending_a_claim_twice_is_no_mistake(void **state)
     assert_int_equal(a.got, 0);
 }
 
-static void after_a_close_nobody_sleeps(void **state)
+FIXTURE_TEST(after_a_close_nobody_sleeps)
 {
     struct client a, b;
-    (void)state;
     ask(&a, "q", 10 * PATIENCE_MS);
     settle_down();
     claim_waits_close(waits);
     assert_int_equal(a.got, 0);
     ask(&b, "q", 10 * PATIENCE_MS);
     assert_int_equal(answer_of(&b), 0);
-}
-
-#define F(function) cmocka_unit_test_setup_teardown(function, setup, teardown)
-
-CHECK_FILE(claim_waits)
-{
-    const struct CMUnitTest tests[] = {
-        F(a_claim_finds_what_is_there),
-        F(a_claim_that_may_not_wait_is_answered_at_once),
-        F(a_claim_is_answered_when_its_time_is_over),
-        F(a_job_wakes_the_one_that_sleeps),
-        F(a_job_wakes_one_of_many_and_costs_little),
-        F(many_jobs_serve_a_whole_line),
-        F(lines_do_not_stand_in_each_others_way),
-        F(ending_a_claim_twice_is_no_mistake),
-        F(after_a_close_nobody_sleeps),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -22,14 +22,13 @@ int getaddrinfo(const char *host, const char *port, const struct addrinfo *hints
     return is_without_memory ? EAI_MEMORY : real(host, port, hints, ret);
 }
 
-static void loopback_is_told_from_the_rest(void **state)
+TEST(loopback_is_told_from_the_rest)
 {
     static const char *const LOOPBACK[] = {"127.0.0.1:1", "127.9.9.9:0", "[::1]:80",
                                            "[::ffff:127.0.0.1]:1", "localhost:7070"};
     static const char *const OTHERS[] = {
         "0.0.0.0:1", "[::]:1",     "10.0.0.1:1",  "127.0.0.1", "[::1]", "::1:80",
         ":80",       "127.0.0.1:", "127.0.0.1:x", "",          "[]:1",  "8.8.8.8:53"};
-    (void)state;
     for (size_t i = 0; i < sizeof LOOPBACK / sizeof LOOPBACK[0]; i++)
         if (!endpoint_is_loopback(LOOPBACK[i]))
             fail_msg("%s is loopback", LOOPBACK[i]);
@@ -39,11 +38,10 @@ static void loopback_is_told_from_the_rest(void **state)
     assert_false(endpoint_is_loopback(NULL));
 }
 
-static void loopback_only_refuses_the_world(void **state)
+TEST(loopback_only_refuses_the_world)
 {
     struct redrive_err err = {0};
     int fd = -1;
-    (void)state;
     assert_int_equal(endpoint_listen("0.0.0.0:0", true, &fd, &err), REDRIVE_E_DENIED);
     assert_string_equal(err.message, "will not listen on 0.0.0.0:0");
     assert_int_equal(fd, -1);
@@ -52,12 +50,11 @@ static void loopback_only_refuses_the_world(void **state)
     close(fd);
 }
 
-static void a_port_that_is_taken_is_told(void **state)
+TEST(a_port_that_is_taken_is_told)
 {
     struct redrive_err err = {0};
     char address[32];
     int fd, second = -1;
-    (void)state;
     assert_int_equal(endpoint_listen("127.0.0.1:0", false, &fd, &err), 0);
     snprintf(address, sizeof address, "127.0.0.1:%u", endpoint_port(fd));
     assert_int_equal(endpoint_listen(address, false, &second, &err), REDRIVE_E_IO);
@@ -74,13 +71,12 @@ static void *close_soon(void *fd)
     return NULL;
 }
 
-static void a_port_that_is_about_to_be_free_is_waited_for(void **state)
+TEST(a_port_that_is_about_to_be_free_is_waited_for)
 {
     struct redrive_err err = {0};
     pthread_t thread;
     char address[32];
     int fd, second = -1;
-    (void)state;
     assert_int_equal(endpoint_listen("127.0.0.1:0", false, &fd, &err), 0);
     snprintf(address, sizeof address, "127.0.0.1:%u", endpoint_port(fd));
     assert_int_equal(pthread_create(&thread, NULL, close_soon, &fd), 0);
@@ -89,11 +85,10 @@ static void a_port_that_is_about_to_be_free_is_waited_for(void **state)
     close(second);
 }
 
-static void what_is_no_address_is_told(void **state)
+TEST(what_is_no_address_is_told)
 {
     struct redrive_err err = {0};
     int fd;
-    (void)state;
     assert_int_equal(endpoint_listen("nonsense", false, &fd, &err), REDRIVE_E_INVALID);
     assert_non_null(strstr(err.detail, "host:port"));
     assert_int_equal(endpoint_listen("127.0.0.1:65536", false, &fd, &err), REDRIVE_E_INVALID);
@@ -122,12 +117,11 @@ static mode_t mode_of(const char *path)
     return lstat(path, &st) == 0 ? st.st_mode & 0777 : 0;
 }
 
-static void a_socket_file_has_its_mode_and_goes_with_its_server(void **state)
+TEST(a_socket_file_has_its_mode_and_goes_with_its_server)
 {
     struct place place;
     struct unix_socket first, second;
     struct redrive_err err = {0};
-    (void)state;
     make_place(&place);
     assert_int_equal(unix_socket_listen(place.address, 0660, &first, &err), 0);
     assert_int_equal(mode_of(place.path), 0660);
@@ -147,13 +141,12 @@ static void a_socket_file_has_its_mode_and_goes_with_its_server(void **state)
     rmdir(place.dir);
 }
 
-static void what_is_no_socket_is_left_alone(void **state)
+TEST(what_is_no_socket_is_left_alone)
 {
     struct place place;
     struct unix_socket socket;
     struct redrive_err err = {0};
     char address[300];
-    (void)state;
     make_place(&place);
     fclose(fopen(place.path, "w"));
     assert_int_equal(unix_socket_listen(place.address, 0600, &socket, &err), REDRIVE_E_IO);
@@ -168,25 +161,13 @@ static void what_is_no_socket_is_left_alone(void **state)
     assert_int_equal(unix_socket_listen(address, 0600, &socket, &err), REDRIVE_E_INVALID);
 }
 
-static void a_want_of_memory_is_told_as_such(void **state)
+TEST(a_want_of_memory_is_told_as_such)
 {
     struct redrive_err err = {0};
     int fd = -1;
-    (void)state;
     is_without_memory = true;
     assert_int_equal(endpoint_listen("127.0.0.1:0", true, &fd, &err), REDRIVE_E_NOMEM);
     is_without_memory = false;
     assert_string_equal(err.message, "out of memory");
     assert_int_equal(fd, -1);
-}
-
-CHECK_FILE(endpoint)
-{
-    const struct CMUnitTest tests[] = {
-        T(loopback_is_told_from_the_rest),  T(loopback_only_refuses_the_world),
-        T(a_port_that_is_taken_is_told),    T(a_port_that_is_about_to_be_free_is_waited_for),
-        T(what_is_no_address_is_told),      T(a_socket_file_has_its_mode_and_goes_with_its_server),
-        T(what_is_no_socket_is_left_alone), T(a_want_of_memory_is_told_as_such),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

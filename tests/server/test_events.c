@@ -126,9 +126,8 @@ static void tell(struct event_hub *hub, enum engine_event_kind kind, const char 
     event_hub_event(&event, hub);
 }
 
-static void a_client_hears_what_happens_after_it_came(void **state)
+TEST(a_client_hears_what_happens_after_it_came)
 {
-    (void)state;
     struct event_hub *hub = hub_of(0, 0);
     struct ear ear;
     ear_init(&ear);
@@ -148,9 +147,8 @@ static void a_client_hears_what_happens_after_it_came(void **state)
     ear_release(&ear);
 }
 
-static void a_failure_says_why(void **state)
+TEST(a_failure_says_why)
 {
-    (void)state;
     struct event_hub *hub = hub_of(0, 0);
     struct ear ear;
     const struct engine_event event = {
@@ -176,9 +174,8 @@ static void a_failure_says_why(void **state)
     ear_release(&ear);
 }
 
-static void a_breaker_that_changes_is_told_of_as_such(void **state)
+TEST(a_breaker_that_changes_is_told_of_as_such)
 {
-    (void)state;
     struct event_hub *hub = hub_of(0, 0);
     struct ear ear;
     const struct event_filter filter = {.tenant = STR("default"),
@@ -208,9 +205,8 @@ static void a_breaker_that_changes_is_told_of_as_such(void **state)
     ear_release(&ear);
 }
 
-static void a_client_hears_of_its_own_tenant_only(void **state)
+TEST(a_client_hears_of_its_own_tenant_only)
 {
-    (void)state;
     struct event_hub *hub = hub_of(0, 0);
     const struct event_filter zoo = {.tenant = STR("zoo")};
     struct ear ear, other;
@@ -229,9 +225,8 @@ static void a_client_hears_of_its_own_tenant_only(void **state)
     ear_release(&other);
 }
 
-static void filters_let_through_what_they_name(void **state)
+TEST(filters_let_through_what_they_name)
 {
-    (void)state;
     struct event_hub *hub = hub_of(0, 0);
     struct event_filter filter = {.tenant = STR("default"), .task = STR("mail")};
     struct ear ear;
@@ -247,9 +242,8 @@ static void filters_let_through_what_they_name(void **state)
     ear_release(&ear);
 }
 
-static void a_digest_says_how_many_there_were(void **state)
+TEST(a_digest_says_how_many_there_were)
 {
-    (void)state;
     struct event_hub *hub = hub_of(0, 0);
     const struct event_filter filter = {.tenant = STR("default"), .digest_ms = 50};
     struct ear ear;
@@ -275,9 +269,8 @@ static void a_digest_says_how_many_there_were(void **state)
     ear_release(&ear);
 }
 
-static void an_unknown_type_is_refused_with_the_nearest(void **state)
+TEST(an_unknown_type_is_refused_with_the_nearest)
 {
-    (void)state;
     struct redrive_err err = {0};
     uint32_t kinds;
     assert_int_equal(event_kinds_parse(STR("complete"), &kinds, &err), REDRIVE_E_UNKNOWN);
@@ -287,9 +280,8 @@ static void an_unknown_type_is_refused_with_the_nearest(void **state)
     assert_int_equal(kinds, 0);
 }
 
-static void a_client_that_comes_back_misses_nothing(void **state)
+TEST(a_client_that_comes_back_misses_nothing)
 {
-    (void)state;
     struct event_hub *hub = hub_of(0, 0);
     struct ear ear;
     ear_init(&ear);
@@ -305,9 +297,8 @@ static void a_client_that_comes_back_misses_nothing(void **state)
     ear_release(&ear);
 }
 
-static void a_gap_is_told_once(void **state)
+TEST(a_gap_is_told_once)
 {
-    (void)state;
     static const char *const IDS[] = {
         FIRST_ID,              /* no longer kept */
         "17",                  /* of a former process */
@@ -331,9 +322,8 @@ static void a_gap_is_told_once(void **state)
     }
 }
 
-static void one_that_is_too_slow_gets_a_reset_and_holds_up_nobody(void **state)
+TEST(one_that_is_too_slow_gets_a_reset_and_holds_up_nobody)
 {
-    (void)state;
     struct event_hub *hub = hub_of(8, 0);
     struct ear ear;
     ear_init(&ear);
@@ -349,9 +339,8 @@ static void one_that_is_too_slow_gets_a_reset_and_holds_up_nobody(void **state)
     ear_release(&ear);
 }
 
-static void one_that_has_gone_is_closed(void **state)
+TEST(one_that_has_gone_is_closed)
 {
-    (void)state;
     struct event_hub *hub = hub_of(0, 20);
     struct ear ear;
     ear_init(&ear);
@@ -380,9 +369,8 @@ static void join_successor(void *ctx)
     assert_int_equal(join(s->hub, &ALL, NULL, &s->ear), 0);
 }
 
-static void one_that_comes_as_another_goes_is_greeted_at_once(void **state)
+TEST(one_that_comes_as_another_goes_is_greeted_at_once)
 {
-    (void)state;
     /* Without being woken the hub sleeps for longer than a test waits. */
     struct successor s = {.hub = hub_of(0, 10 * LIMIT_MS)};
     const struct event_sink sink = {.write = leave_at_once, .close = join_successor, .ctx = &s};
@@ -393,9 +381,8 @@ static void one_that_comes_as_another_goes_is_greeted_at_once(void **state)
     ear_release(&s.ear);
 }
 
-static void silence_is_filled_with_comments(void **state)
+TEST(silence_is_filled_with_comments)
 {
-    (void)state;
     struct event_hub *hub = hub_of(0, 20);
     struct ear ear;
     ear_init(&ear);
@@ -405,9 +392,8 @@ static void silence_is_filled_with_comments(void **state)
     ear_release(&ear);
 }
 
-static void a_crowd_is_bounded(void **state)
+TEST(a_crowd_is_bounded)
 {
-    (void)state;
     struct event_hub *hub = hub_of(0, 0);
     struct ear ear;
     ear_init(&ear);
@@ -418,9 +404,8 @@ static void a_crowd_is_bounded(void **state)
     ear_release(&ear);
 }
 
-static void many_events_arrive_in_order(void **state)
+TEST(many_events_arrive_in_order)
 {
-    (void)state;
     enum {
         N = 5000
     };
@@ -445,9 +430,8 @@ static void many_events_arrive_in_order(void **state)
     ear_release(&ear);
 }
 
-static void a_client_that_may_not_see_errors_gets_none(void **state)
+TEST(a_client_that_may_not_see_errors_gets_none)
 {
-    (void)state;
     const struct event_filter hiding = {.tenant = STR("default"), .hides_errors = true};
     struct event_hub *hub = hub_of(0, 0);
     struct ear ear, other;
@@ -468,27 +452,4 @@ static void a_client_that_may_not_see_errors_gets_none(void **state)
     event_hub_free(hub);
     ear_release(&ear);
     ear_release(&other);
-}
-
-CHECK_FILE(events)
-{
-    const struct CMUnitTest tests[] = {
-        T(a_client_hears_what_happens_after_it_came),
-        T(a_failure_says_why),
-        T(a_client_that_may_not_see_errors_gets_none),
-        T(a_breaker_that_changes_is_told_of_as_such),
-        T(a_client_hears_of_its_own_tenant_only),
-        T(filters_let_through_what_they_name),
-        T(a_digest_says_how_many_there_were),
-        T(an_unknown_type_is_refused_with_the_nearest),
-        T(a_client_that_comes_back_misses_nothing),
-        T(a_gap_is_told_once),
-        T(one_that_is_too_slow_gets_a_reset_and_holds_up_nobody),
-        T(one_that_has_gone_is_closed),
-        T(one_that_comes_as_another_goes_is_greeted_at_once),
-        T(silence_is_filled_with_comments),
-        T(a_crowd_is_bounded),
-        T(many_events_arrive_in_order),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

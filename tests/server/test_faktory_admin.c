@@ -74,9 +74,8 @@ static size_t count_dead(struct engine *engine)
     return n;
 }
 
-static void large_jobs_are_looked_at_in_several_steps(void **state)
+TEST(large_jobs_are_looked_at_in_several_steps)
 {
-    (void)state;
     struct str ids[N_JOBS];
     struct engine *engine = engine_with_large_jobs(ids);
     struct faktory_pattern pattern;
@@ -91,9 +90,8 @@ static void large_jobs_are_looked_at_in_several_steps(void **state)
     engine_close(engine);
 }
 
-static void named_jobs_are_too(void **state)
+TEST(named_jobs_are_too)
 {
-    (void)state;
     struct str ids[N_JOBS];
     struct engine *engine = engine_with_large_jobs(ids);
     const struct faktory_mutation m = {
@@ -101,13 +99,4 @@ static void named_jobs_are_too(void **state)
     assert_in_range(steps_of(engine, &m), 2, N_JOBS);
     assert_int_equal(count_dead(engine), N_JOBS);
     engine_close(engine);
-}
-
-CHECK_FILE(faktory_admin)
-{
-    const struct CMUnitTest tests[] = {
-        T(large_jobs_are_looked_at_in_several_steps),
-        T(named_jobs_are_too),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

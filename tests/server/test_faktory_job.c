@@ -43,9 +43,8 @@ static void check_refused(const char *json, const char *text)
 
 #define PLAIN "{\"jid\":\"12345678\",\"jobtype\":\"T\",\"args\":[]"
 
-static void a_job_is_kept_whole(void **state)
+TEST(a_job_is_kept_whole)
 {
-    (void)state;
     const char *json =
         "{\"jid\":\"12345678\", \"jobtype\":\"Mail\",\"args\":[1,{\"a\":2}],\"queue\":"
         "\"bulk\",\"at\":\"1970-01-01T00:01:00Z\",\"unheard_of\":null,\"priority\":9}";
@@ -59,9 +58,8 @@ static void a_job_is_kept_whole(void **state)
     assert_int_equal(spec.process_after_ms, 60000);
 }
 
-static void what_is_left_open_has_faktorys_defaults(void **state)
+TEST(what_is_left_open_has_faktorys_defaults)
 {
-    (void)state;
     struct faktory_job job = job_of(PLAIN ",\"queue\":null,\"retry\":null,\"at\":\"\"}");
     check_str(job.queue, "default");
     assert_int_equal(job.retry, 25);
@@ -69,18 +67,16 @@ static void what_is_left_open_has_faktorys_defaults(void **state)
     assert_int_equal(job.at_ms, 0);
 }
 
-static void escaped_names_are_decoded(void **state)
+TEST(escaped_names_are_decoded)
 {
-    (void)state;
     struct faktory_job job =
         job_of("{\"jid\":\"\\u0031234567\\u0038\",\"jobtype\":\"A\\/B\",\"args\":[]}");
     check_str(job.jid, "12345678");
     check_str(job.type, "A/B");
 }
 
-static void wrong_jobs_are_refused_in_faktorys_words(void **state)
+TEST(wrong_jobs_are_refused_in_faktorys_words)
 {
-    (void)state;
     check_refused("{\"jid\":\"1234567\",\"jobtype\":\"T\",\"args\":[]}",
                   "jobs must have a reasonable jid parameter");
     check_refused("{\"jobtype\":\"T\",\"args\":[]}", "jobs must have a reasonable jid parameter");
@@ -108,9 +104,8 @@ static struct config_part *policy_of(const char *json)
     return box;
 }
 
-static void an_undeclared_task_follows_faktorys_schedule(void **state)
+TEST(an_undeclared_task_follows_faktorys_schedule)
 {
-    (void)state;
     struct config_part *box = policy_of(PLAIN "}");
     const struct redrive_policy *policy = &box->policy;
     assert_int_equal(policy->max_retries, 25);
@@ -121,9 +116,8 @@ static void an_undeclared_task_follows_faktorys_schedule(void **state)
     config_part_free(box);
 }
 
-static void retry_says_how_often(void **state)
+TEST(retry_says_how_often)
 {
-    (void)state;
     static const struct {
         const char *json;
         int32_t retries;
@@ -145,9 +139,8 @@ static void retry_says_how_often(void **state)
 
 #define PARENT "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
 
-static void the_trace_of_the_client_is_kept(void **state)
+TEST(the_trace_of_the_client_is_kept)
 {
-    (void)state;
     static const char *const NONE[] = {
         ",\"custom\":null}", ",\"custom\":7}", ",\"custom\":{\"traceparent\":7}}",
         ",\"custom\":{\"traceparent\":\"no\"}}", ",\"traceparent\":\"" PARENT "\"}"};
@@ -166,9 +159,8 @@ static void the_trace_of_the_client_is_kept(void **state)
     config_part_free(box);
 }
 
-static void a_declared_task_keeps_its_policy(void **state)
+TEST(a_declared_task_keeps_its_policy)
 {
-    (void)state;
     assert_int_equal(spec_of(PLAIN ",\"retry\":25}", true).policy.len, 0);
     check_str(spec_of(PLAIN ",\"retry\":7}", true).policy, "{\"max_retries\":7}");
     check_str(spec_of(PLAIN ",\"retry\":0}", true).policy,
@@ -176,9 +168,8 @@ static void a_declared_task_keeps_its_policy(void **state)
     check_str(spec_of(PLAIN ",\"retry\":-1}", true).policy, "{\"max_retries\":0}");
 }
 
-static void priorities_go_there_and_back(void **state)
+TEST(priorities_go_there_and_back)
 {
-    (void)state;
     assert_int_equal(faktory_priority_in(1), -100);
     assert_int_equal(faktory_priority_in(5), 0);
     assert_int_equal(faktory_priority_in(9), 100);
@@ -197,9 +188,8 @@ static int64_t lease_of(const char *payload)
     return faktory_job_lease_ms(&job);
 }
 
-static void a_lease_lasts_as_long_as_the_job_asks(void **state)
+TEST(a_lease_lasts_as_long_as_the_job_asks)
 {
-    (void)state;
     assert_int_equal(lease_of(PLAIN "}"), 1800000);
     assert_int_equal(lease_of(PLAIN ",\"reserve_for\":600}"), 600000);
     assert_int_equal(lease_of(PLAIN ",\"reserve_for\":5}"), 60000);
@@ -218,9 +208,8 @@ static void check_written(const struct job *job, const char *expected)
     buf_release(&out);
 }
 
-static void a_worker_gets_back_what_the_producer_sent(void **state)
+TEST(a_worker_gets_back_what_the_producer_sent)
 {
-    (void)state;
     struct job job = {
         .spec = {.id = STR("12345678"),
                  .task = STR("T"),
@@ -235,9 +224,8 @@ static void a_worker_gets_back_what_the_producer_sent(void **state)
                               "\"enqueued_at\":\"1970-01-01T00:00:01.000Z\"}");
 }
 
-static void a_retry_brings_its_failure_along(void **state)
+TEST(a_retry_brings_its_failure_along)
 {
-    (void)state;
     struct job job = {
         .spec = {.id = STR("12345678"),
                  .task = STR("T"),
@@ -261,9 +249,8 @@ static void a_retry_brings_its_failure_along(void **state)
                               "\"message\":\"no \\\"disk\\\"\",\"backtrace\":[\"one\",\"two\"]}}");
 }
 
-static void a_payload_from_elsewhere_becomes_arguments(void **state)
+TEST(a_payload_from_elsewhere_becomes_arguments)
 {
-    (void)state;
     static const struct {
         const char *payload;
         const char *args;
@@ -298,22 +285,7 @@ static void a_payload_from_elsewhere_becomes_arguments(void **state)
     }
 }
 
-CHECK_FILE(faktory_job)
+TEST_MAIN(argc, argv)
 {
-    const struct CMUnitTest tests[] = {
-        T(a_job_is_kept_whole),
-        T(what_is_left_open_has_faktorys_defaults),
-        T(escaped_names_are_decoded),
-        T(wrong_jobs_are_refused_in_faktorys_words),
-        T(an_undeclared_task_follows_faktorys_schedule),
-        T(retry_says_how_often),
-        T(the_trace_of_the_client_is_kept),
-        T(a_declared_task_keeps_its_policy),
-        T(priorities_go_there_and_back),
-        T(a_lease_lasts_as_long_as_the_job_asks),
-        T(a_worker_gets_back_what_the_producer_sent),
-        T(a_retry_brings_its_failure_along),
-        T(a_payload_from_elsewhere_becomes_arguments),
-    };
-    return cmocka_run_group_tests(tests, NULL, release);
+    return check_run(NULL, release);
 }

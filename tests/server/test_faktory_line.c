@@ -9,9 +9,8 @@ static int next(const char *text, struct faktory_line *line, size_t *used)
     return faktory_line_next(str_of(text), 64, &scanned, line, used);
 }
 
-static void a_line_is_a_verb_and_arguments(void **state)
+TEST(a_line_is_a_verb_and_arguments)
 {
-    (void)state;
     struct faktory_line line;
     size_t used;
     assert_int_equal(next("PUSH {\"a\": 1}\r\nrest", &line, &used), 1);
@@ -29,9 +28,8 @@ static void a_line_is_a_verb_and_arguments(void **state)
     check_str(line.args, "x");
 }
 
-static void an_unfinished_line_is_looked_at_once(void **state)
+TEST(an_unfinished_line_is_looked_at_once)
 {
-    (void)state;
     struct faktory_line line;
     size_t used, scanned = 0;
     assert_int_equal(faktory_line_next(STR("ACK {"), 64, &scanned, &line, &used), 0);
@@ -41,9 +39,8 @@ static void an_unfinished_line_is_looked_at_once(void **state)
     assert_int_equal(scanned, 0);
 }
 
-static void a_long_line_is_refused_before_it_ends(void **state)
+TEST(a_long_line_is_refused_before_it_ends)
 {
-    (void)state;
     struct faktory_line line;
     size_t used, scanned = 0;
     char text[80];
@@ -62,9 +59,8 @@ static void a_long_line_is_refused_before_it_ends(void **state)
                      REDRIVE_E_TOO_BIG);
 }
 
-static void words_stand_between_blanks(void **state)
+TEST(words_stand_between_blanks)
 {
-    (void)state;
     struct str rest = STR("  critical default  bulk ");
     struct str word;
     assert_true(faktory_word_next(&rest, &word));
@@ -76,9 +72,8 @@ static void words_stand_between_blanks(void **state)
     assert_false(faktory_word_next(&rest, &word));
 }
 
-static void names_have_no_control_characters(void **state)
+TEST(names_have_no_control_characters)
 {
-    (void)state;
     char text[256];
     memset(text, 'q', sizeof text);
     assert_true(faktory_is_name((struct str){text, 255}));
@@ -90,9 +85,8 @@ static void names_have_no_control_characters(void **state)
     assert_true(faktory_is_name(STR("\xc3\xa4")));
 }
 
-static void replies_are_resp(void **state)
+TEST(replies_are_resp)
 {
-    (void)state;
     struct buf out;
     buf_init(&out, 4096);
     faktory_put_ok(&out);
@@ -102,14 +96,4 @@ static void replies_are_resp(void **state)
     faktory_put_error(&out, "bad\r\n+OK %s", "x\ny");
     check_str(buf_str(&out), "+OK\r\n$-1\r\n$2\r\n{}\r\n$0\r\n\r\n-ERR bad  +OK x y\r\n");
     buf_release(&out);
-}
-
-CHECK_FILE(faktory_line)
-{
-    const struct CMUnitTest tests[] = {
-        T(a_line_is_a_verb_and_arguments),        T(an_unfinished_line_is_looked_at_once),
-        T(a_long_line_is_refused_before_it_ends), T(words_stand_between_blanks),
-        T(names_have_no_control_characters),      T(replies_are_resp),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -12,9 +12,8 @@ static bool fits(const char *pattern, struct str text)
     return faktory_pattern_fits(&p, text);
 }
 
-static void a_pattern_fits_the_whole_text(void **state)
+TEST(a_pattern_fits_the_whole_text)
 {
-    (void)state;
     assert_true(fits("a?c", STR("abc")));
     assert_true(fits("*", STR("")));
     assert_true(fits("", STR("")));
@@ -41,9 +40,8 @@ static struct str draw(struct rng *rng, const char *letters, unsigned n_letters,
     return (struct str){out, len};
 }
 
-static void it_agrees_with_the_plain_way(void **state)
+TEST(it_agrees_with_the_plain_way)
 {
-    (void)state;
     struct rng rng;
     char pattern[16], text[16];
     unsigned n_fit = 0;
@@ -59,9 +57,8 @@ static void it_agrees_with_the_plain_way(void **state)
     assert_in_range(n_fit, 1000, 19000);
 }
 
-static void the_longest_pattern_uses_every_bit(void **state)
+TEST(the_longest_pattern_uses_every_bit)
 {
-    (void)state;
     char text[FAKTORY_PATTERN_MAX + 2];
     struct faktory_pattern p;
     for (size_t i = 0; i < sizeof text; i++)
@@ -76,9 +73,8 @@ static void the_longest_pattern_uses_every_bit(void **state)
     assert_false(faktory_pattern_fits(&p, (struct str){text, FAKTORY_PATTERN_MAX}));
 }
 
-static void a_longer_pattern_is_refused(void **state)
+TEST(a_longer_pattern_is_refused)
 {
-    (void)state;
     char text[FAKTORY_PATTERN_MAX + 1] = {0};
     struct faktory_pattern p;
     memset(text, '*', sizeof text);
@@ -94,9 +90,8 @@ static void __attribute__((noinline)) spoil_the_stack(void)
 }
 
 /* A payload may be as deep as JSON is read, and is deeper still within a job. */
-static void what_is_too_deep_to_read_is_left_out(void **state)
+TEST(what_is_too_deep_to_read_is_left_out)
 {
-    (void)state;
     struct buf job, normal;
     buf_init(&job, 1024);
     buf_init(&normal, 1024);
@@ -111,14 +106,4 @@ static void what_is_too_deep_to_read_is_left_out(void **state)
     assert_string_equal(buf_cstr(&normal), "{\"jid\":\"a\"}");
     buf_release(&job);
     buf_release(&normal);
-}
-
-CHECK_FILE(faktory_pattern)
-{
-    const struct CMUnitTest tests[] = {
-        T(a_pattern_fits_the_whole_text),        T(it_agrees_with_the_plain_way),
-        T(the_longest_pattern_uses_every_bit),   T(a_longer_pattern_is_refused),
-        T(what_is_too_deep_to_read_is_left_out),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

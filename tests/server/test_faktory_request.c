@@ -13,9 +13,8 @@ static int release(void **state)
     return 0;
 }
 
-static void hello_tells_who_it_is(void **state)
+TEST(hello_tells_who_it_is)
 {
-    (void)state;
     struct faktory_hello hello;
     const struct str json =
         STR("{\"hostname\":\"h\",\"wid\":\"w\\u0031\",\"pid\":7,\"labels\":[\"a\"],"
@@ -31,17 +30,15 @@ static void hello_tells_who_it_is(void **state)
 }
 
 /* A value that Faktory itself is held to. */
-static void password_hash_matches_the_published_example(void **state)
+TEST(password_hash_matches_the_published_example)
 {
-    (void)state;
     char out[FAKTORY_HASH_TEXT];
     faktory_password_hash(STR("foobar"), STR("55104dc76695721d"), 1545, out);
     assert_string_equal(out, "6d877f8e5544b1f2598768f817413ab8a357afffa924dedae99eb91472d4ec30");
 }
 
-static void a_failure_is_trimmed_and_filled_in(void **state)
+TEST(a_failure_is_trimmed_and_filled_in)
 {
-    (void)state;
     struct faktory_fail fail;
     const struct str json =
         STR("{\"jid\":\"12345678\",\"errtype\":\" IOError \",\"message\":\"a\\u0000b\","
@@ -61,9 +58,8 @@ static void a_failure_is_trimmed_and_filled_in(void **state)
     assert_true(faktory_fail_read(STR("{\"backtrace\":[1]}"), &arena, &fail, NULL) < 0);
 }
 
-static void a_failure_may_name_base_types(void **state)
+TEST(a_failure_may_name_base_types)
 {
-    (void)state;
     struct faktory_fail fail;
     const struct str json =
         STR("{\"jid\":\"12345678\",\"errtypes\":[\"ConnectTimeout\",\" HTTPError \"]}");
@@ -81,9 +77,8 @@ static const char *type_of(const char *json)
     return fail.error_type;
 }
 
-static void a_missing_type_is_read_off_the_stack(void **state)
+TEST(a_missing_type_is_read_off_the_stack)
 {
-    (void)state;
     assert_string_equal(type_of("{\"errtype\":\"undefined\",\"message\":\"x is not a function\","
                                 "\"backtrace\":[\"TypeError: x is not a function\",\"  at f\"]}"),
                         "TypeError");
@@ -104,9 +99,8 @@ static void a_missing_type_is_read_off_the_stack(void **state)
         assert_string_equal(type_of(NONE[i]), "undefined");
 }
 
-static void a_long_failure_is_cut(void **state)
+TEST(a_long_failure_is_cut)
 {
-    (void)state;
     struct faktory_fail fail;
     struct buf json;
     buf_init(&json, 1 << 22);
@@ -123,9 +117,8 @@ static void a_long_failure_is_cut(void **state)
     buf_release(&json);
 }
 
-static void a_mutation_has_a_filter(void **state)
+TEST(a_mutation_has_a_filter)
 {
-    (void)state;
     struct faktory_mutation m;
     const struct str json =
         STR("{\"cmd\":\"kill\",\"target\":\"retries\",\"filter\":{\"jobtype\":\"T\","
@@ -141,16 +134,7 @@ static void a_mutation_has_a_filter(void **state)
     assert_true(faktory_mutation_read(STR("{\"filter\":[]}"), &arena, &m, NULL) < 0);
 }
 
-CHECK_FILE(faktory_request)
+TEST_MAIN(argc, argv)
 {
-    const struct CMUnitTest tests[] = {
-        T(hello_tells_who_it_is),
-        T(password_hash_matches_the_published_example),
-        T(a_failure_is_trimmed_and_filled_in),
-        T(a_failure_may_name_base_types),
-        T(a_missing_type_is_read_off_the_stack),
-        T(a_long_failure_is_cut),
-        T(a_mutation_has_a_filter),
-    };
-    return cmocka_run_group_tests(tests, NULL, release);
+    return check_run(NULL, release);
 }

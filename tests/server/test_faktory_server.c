@@ -69,13 +69,12 @@ static ssize_t first_bytes(uv_loop_t *loop, int fd, char *bytes, size_t size)
     return recv(fd, bytes, size, 0);
 }
 
-static void clients_without_memory_are_closed_and_later_ones_served(void **state)
+TEST(clients_without_memory_are_closed_and_later_ones_served)
 {
     uv_loop_t loop;
     struct faktory_server *server;
     int fds[N_CLIENTS];
     char bytes[64];
-    (void)state;
     assert_int_equal(start(&loop, "127.0.0.1:0", &server, NULL), 0);
     has_memory = false;
     for (int i = 0; i < N_CLIENTS; i++)
@@ -92,11 +91,10 @@ static void clients_without_memory_are_closed_and_later_ones_served(void **state
     stop(&loop, server);
 }
 
-static void a_stop_waits_for_a_client_that_is_turned_away(void **state)
+TEST(a_stop_waits_for_a_client_that_is_turned_away)
 {
     uv_loop_t loop;
     struct faktory_server *server;
-    (void)state;
     assert_int_equal(start(&loop, "127.0.0.1:0", &server, NULL), 0);
     has_memory = false;
     int first = connect_to(server), second = connect_to(server);
@@ -119,14 +117,13 @@ static void *close_soon(void *fd)
     return NULL;
 }
 
-static void a_port_that_is_about_to_be_free_is_waited_for(void **state)
+TEST(a_port_that_is_about_to_be_free_is_waited_for)
 {
     uv_loop_t loop;
     struct faktory_server *server;
     pthread_t thread;
     char address[32];
     int fd;
-    (void)state;
     assert_int_equal(endpoint_listen("127.0.0.1:0", false, &fd, NULL), 0);
     (void)snprintf(address, sizeof address, "127.0.0.1:%u", endpoint_port(fd));
     assert_int_equal(pthread_create(&thread, NULL, close_soon, &fd), 0);
@@ -135,7 +132,7 @@ static void a_port_that_is_about_to_be_free_is_waited_for(void **state)
     stop(&loop, server);
 }
 
-static void an_address_is_refused_as_at_the_other_door(void **state)
+TEST(an_address_is_refused_as_at_the_other_door)
 {
     static const struct {
         const char *address;
@@ -146,7 +143,6 @@ static void an_address_is_refused_as_at_the_other_door(void **state)
         {"::1:7419", REDRIVE_E_INVALID},
         {"127.0.0.1:faktory", REDRIVE_E_INVALID},
     };
-    (void)state;
     for (size_t i = 0; i < sizeof WRONG / sizeof WRONG[0]; i++) {
         uv_loop_t loop;
         struct faktory_server *server;
@@ -156,15 +152,4 @@ static void an_address_is_refused_as_at_the_other_door(void **state)
         assert_null(server);
         stop(&loop, NULL);
     }
-}
-
-CHECK_FILE(faktory_server)
-{
-    const struct CMUnitTest tests[] = {
-        T(clients_without_memory_are_closed_and_later_ones_served),
-        T(a_stop_waits_for_a_client_that_is_turned_away),
-        T(a_port_that_is_about_to_be_free_is_waited_for),
-        T(an_address_is_refused_as_at_the_other_door),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -32,14 +32,13 @@ static void answer_slowly(struct health_check_wait *wait, const struct health_ch
     was_freed_early = is_freed;
 }
 
-static void stop_waits_for_the_answer_that_a_timer_gives(void **state)
+TEST(stop_waits_for_the_answer_that_a_timer_gives)
 {
     struct health_check_wait wait = {.done = answer_slowly};
     struct store_status *store_status = store_status_new(NULL, false, 0);
     struct health_check *health_check;
     struct timers *timers;
     struct timespec end;
-    (void)state;
     sem_init(&go_on, 0, 0);
     sem_init(&ringing, 0, 0);
     assert_non_null(store_status);
@@ -60,12 +59,4 @@ static void stop_waits_for_the_answer_that_a_timer_gives(void **state)
     store_status_free(store_status);
     sem_destroy(&go_on);
     sem_destroy(&ringing);
-}
-
-CHECK_FILE(health_check)
-{
-    const struct CMUnitTest tests[] = {
-        T(stop_waits_for_the_answer_that_a_timer_gives),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

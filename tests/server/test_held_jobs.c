@@ -42,9 +42,10 @@ static void event(enum engine_event_kind kind, const char *id)
     remote_workers_event(&e, all);
 }
 
-static void a_job_is_held_until_something_happens_to_it(void **state)
+#define FIXTURE_TEST(test) TEST_AROUND(test, setup, teardown)
+
+FIXTURE_TEST(a_job_is_held_until_something_happens_to_it)
 {
-    (void)state;
     claim("a", 1, NOW + 1000);
     claim("b", 2, NOW + 1000);
     event(ENGINE_EVENT_STARTED, "a");
@@ -56,9 +57,8 @@ static void a_job_is_held_until_something_happens_to_it(void **state)
     assert_int_equal(remote_jobs_count(all, NOW), 0);
 }
 
-static void a_lease_that_has_ended_is_not_held(void **state)
+FIXTURE_TEST(a_lease_that_has_ended_is_not_held)
 {
-    (void)state;
     const struct job_name a = named("a"), b = named("b");
     claim("a", 1, NOW + 1000);
     claim("b", 2, NOW + 1000);
@@ -70,9 +70,8 @@ static void a_lease_that_has_ended_is_not_held(void **state)
     assert_int_equal(remote_jobs_count(all, NOW + 5000), 0);
 }
 
-static void only_the_lease_that_is_meant_is_dropped(void **state)
+FIXTURE_TEST(only_the_lease_that_is_meant_is_dropped)
 {
-    (void)state;
     const struct job_name a = named("a");
     claim("a", 1, NOW + 1000);
     claim("a", 2, NOW + 2000);
@@ -82,9 +81,8 @@ static void only_the_lease_that_is_meant_is_dropped(void **state)
     assert_int_equal(remote_jobs_count(all, NOW), 0);
 }
 
-static void the_store_has_the_last_word(void **state)
+FIXTURE_TEST(the_store_has_the_last_word)
 {
-    (void)state;
     struct lease *leases;
     claim("a", 1, NOW + 1000);
     claim("b", 2, NOW + 1000);
@@ -100,9 +98,8 @@ static void the_store_has_the_last_word(void **state)
     assert_int_equal(remote_jobs_count(all, NOW + 9000), 0);
 }
 
-static void all_are_asked_for_in_turn(void **state)
+FIXTURE_TEST(all_are_asked_for_in_turn)
 {
-    (void)state;
     struct lease *leases;
     char id[16];
     for (int i = 0; i < HELD_ASK_MAX + 5; i++) {
@@ -116,9 +113,8 @@ static void all_are_asked_for_in_turn(void **state)
     check_str(leases[0].job.id, id);
 }
 
-static void ended_leases_take_no_room_for_ever(void **state)
+FIXTURE_TEST(ended_leases_take_no_room_for_ever)
 {
-    (void)state;
     struct lease *leases;
     char id[16];
     for (int i = 0; i < 5000; i++) {
@@ -129,19 +125,4 @@ static void ended_leases_take_no_room_for_ever(void **state)
     /* The oldest one that is left has come since the last sweep, or shortly before. */
     assert_true(remote_jobs_ask(all, &arena, &leases) > 0);
     assert_true(leases[0].until_ms > NOW + 3900);
-}
-
-#define TR(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
-
-CHECK_FILE(held_jobs)
-{
-    const struct CMUnitTest tests[] = {
-        TR(a_job_is_held_until_something_happens_to_it),
-        TR(a_lease_that_has_ended_is_not_held),
-        TR(only_the_lease_that_is_meant_is_dropped),
-        TR(the_store_has_the_last_word),
-        TR(all_are_asked_for_in_turn),
-        TR(ended_leases_take_no_room_for_ever),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -7,28 +7,21 @@
 
 #include "server/http/private.h"
 
-static void one_connection_serves_many_requests(void **state)
+BENCH_TEST(one_connection_serves_many_requests, (struct http_server_options){0})
 {
-    struct bench bench;
     struct client client;
-    (void)state;
-    bench_start(&bench, (struct http_server_options){0});
-    client_connect(&client, bench.port);
+    client_connect(&client, bench->port);
     for (int i = 0; i < 3; i++) {
         assert_int_equal(client_get(&client, "/echo"), 200);
         check_str(buf_str(&client.body), "GET /echo\n");
     }
     client_close(&client);
-    bench_stop(&bench);
 }
 
-static void pipelined_requests_are_answered_in_order(void **state)
+BENCH_TEST(pipelined_requests_are_answered_in_order, (struct http_server_options){0})
 {
-    struct bench bench;
     struct client client;
-    (void)state;
-    bench_start(&bench, (struct http_server_options){0});
-    client_connect(&client, bench.port);
+    client_connect(&client, bench->port);
     client_say(&client, "GET /a HTTP/1.1\r\nHost: x\r\n\r\n"
                         "POST /b HTTP/1.1\r\nHost: x\r\nContent-Length: 5\r\n\r\nhello"
                         "GET /later HTTP/1.1\r\nHost: x\r\n\r\n"
@@ -37,19 +30,18 @@ static void pipelined_requests_are_answered_in_order(void **state)
     check_str(buf_str(&client.body), "GET /a\n");
     assert_int_equal(client_read(&client, false), 200);
     check_str(buf_str(&client.body), "POST /b\nhello");
-    bench_wait_kept(&bench, 1);
-    bench_release(&bench);
+    bench_wait_kept(bench, 1);
+    bench_release(bench);
     assert_int_equal(client_read(&client, false), 200);
     check_str(buf_str(&client.body), "late");
     assert_int_equal(client_read(&client, false), 200);
     check_str(buf_str(&client.body), "GET /c\n");
     client_close(&client);
-    bench_stop(&bench);
 }
 
 /* Libraries take what has happened in groups; 128 are a full one. The server is kept busy with one
  * request until all the others are there. */
-static void a_full_group_of_connections_is_answered(void **state)
+TEST(a_full_group_of_connections_is_answered)
 {
     enum {
         GROUP = 128
@@ -57,7 +49,6 @@ static void a_full_group_of_connections_is_answered(void **state)
     struct bench bench;
     struct client first;
     struct client *clients = calloc(GROUP, sizeof *clients);
-    (void)state;
     assert_non_null(clients);
     bench_start(&bench, (struct http_server_options){0});
     client_connect(&first, bench.port);
@@ -81,13 +72,10 @@ static void a_full_group_of_connections_is_answered(void **state)
     free(clients);
 }
 
-static void chunked_bodies_are_put_together(void **state)
+BENCH_TEST(chunked_bodies_are_put_together, (struct http_server_options){0})
 {
-    struct bench bench;
     struct client client;
-    (void)state;
-    bench_start(&bench, (struct http_server_options){0});
-    client_connect(&client, bench.port);
+    client_connect(&client, bench->port);
     client_say(&client, "POST /echo HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n"
                         "5\r\nhello\r\n7;note=1\r\n, world\r\n0\r\nX-Trailer: 1\r\n\r\n"
                         "GET /next HTTP/1.1\r\nHost: x\r\n\r\n");
@@ -96,18 +84,14 @@ static void chunked_bodies_are_put_together(void **state)
     assert_int_equal(client_read(&client, false), 200);
     check_str(buf_str(&client.body), "GET /next\n");
     client_close(&client);
-    bench_stop(&bench);
 }
 
-static void a_body_may_hold_any_bytes(void **state)
+BENCH_TEST(a_body_may_hold_any_bytes, (struct http_server_options){0})
 {
     static const char BYTES[] = "a\0b\r\n\r\nGET / HTTP/1.1\r\n\r\n\xff";
-    struct bench bench;
     struct client client;
     char head[100];
-    (void)state;
-    bench_start(&bench, (struct http_server_options){0});
-    client_connect(&client, bench.port);
+    client_connect(&client, bench->port);
     snprintf(head, sizeof head, "PUT /echo HTTP/1.1\r\nHost: x\r\nContent-Length: %zu\r\n\r\n",
              sizeof BYTES);
     client_say(&client, head);
@@ -115,35 +99,27 @@ static void a_body_may_hold_any_bytes(void **state)
     assert_int_equal(client_read(&client, false), 200);
     assert_int_equal(client.body.len, strlen("PUT /echo\n") + sizeof BYTES);
     assert_memory_equal(client.body.data + strlen("PUT /echo\n"), BYTES, sizeof BYTES);
-    assert_int_equal(bench.n_requests, 1);
+    assert_int_equal(bench->n_requests, 1);
     client_close(&client);
-    bench_stop(&bench);
 }
 
-static void paths_and_parameters_are_decoded(void **state)
+BENCH_TEST(paths_and_parameters_are_decoded, (struct http_server_options){0})
 {
-    struct bench bench;
     struct client client;
-    (void)state;
-    bench_start(&bench, (struct http_server_options){0});
-    client_connect(&client, bench.port);
+    client_connect(&client, bench->port);
     assert_int_equal(client_get(&client, "/a%20b%2Fc+d?x=1%262&y=a+b&flag&x=3&%C3%A4="), 200);
     check_str(buf_str(&client.body), "GET /a b/c+d x=[1&2] y=[a b] flag=[] x=[3] \xC3\xA4=[]\n");
     assert_int_equal(client_get(&client, "http://other/path?q"), 200);
     check_str(buf_str(&client.body), "GET /path q=[]\n");
     client_close(&client);
-    bench_stop(&bench);
 }
 
 /* In pieces, so that the buffers of the library have to grow on the way. */
-static void a_long_head_in_pieces_is_taken(void **state)
+BENCH_TEST(a_long_head_in_pieces_is_taken, (struct http_server_options){0})
 {
-    struct bench bench;
     struct client client;
     struct buf text;
-    (void)state;
-    bench_start(&bench, (struct http_server_options){0});
-    client_connect(&client, bench.port);
+    client_connect(&client, bench->port);
     buf_init(&text, 1u << 20);
     for (int round = 0; round < 3; round++) {
         buf_printf(&text, "GET /echo?a=1&b=%d HTTP/1.1\r\nHost:x\r\nEmpty:\r\nCookie: a=b; c=d\r\n",
@@ -159,31 +135,23 @@ static void a_long_head_in_pieces_is_taken(void **state)
     check_str(buf_str(&client.body), "GET /echo a=[1] b=[2]\n");
     buf_release(&text);
     client_close(&client);
-    bench_stop(&bench);
 }
 
-static void head_gets_the_headers_of_get(void **state)
+BENCH_TEST(head_gets_the_headers_of_get, (struct http_server_options){0})
 {
-    struct bench bench;
     struct client client;
-    (void)state;
-    bench_start(&bench, (struct http_server_options){0});
-    client_connect(&client, bench.port);
+    client_connect(&client, bench->port);
     client_say(&client, "HEAD /echo HTTP/1.1\r\nHost: x\r\n\r\n");
     assert_int_equal(client_read(&client, true), 200);
     check_str(client_header(&client, "Content-Length"), "11");
     assert_int_equal(client_get(&client, "/echo"), 200);
     client_close(&client);
-    bench_stop(&bench);
 }
 
-static void every_answer_has_security_headers(void **state)
+BENCH_TEST(every_answer_has_security_headers, (struct http_server_options){0})
 {
-    struct bench bench;
     struct client client;
-    (void)state;
-    bench_start(&bench, (struct http_server_options){0});
-    client_connect(&client, bench.port);
+    client_connect(&client, bench->port);
     for (int i = 0; i < 2; i++) {
         assert_int_equal(client_get(&client, i ? "/%zz" : "/echo"), i ? 400 : 200);
         check_str(client_header(&client, "X-Content-Type-Options"), "nosniff");
@@ -191,16 +159,12 @@ static void every_answer_has_security_headers(void **state)
         assert_non_null(client_header(&client, "Content-Security-Policy").ptr);
     }
     client_close(&client);
-    bench_stop(&bench);
 }
 
-static void a_client_that_expects_100_gets_it(void **state)
+BENCH_TEST(a_client_that_expects_100_gets_it, (struct http_server_options){.max_body_bytes = 100})
 {
-    struct bench bench;
     struct client client;
-    (void)state;
-    bench_start(&bench, (struct http_server_options){.max_body_bytes = 100});
-    client_connect(&client, bench.port);
+    client_connect(&client, bench->port);
     client_say(&client, "POST /echo HTTP/1.1\r\nHost: x\r\nContent-Length: 2\r\n"
                         "Expect: 100-continue\r\n\r\n");
     assert_true(client_wait_text(&client, "100 Continue"));
@@ -214,7 +178,6 @@ static void a_client_that_expects_100_gets_it(void **state)
     assert_int_equal(client_read(&client, false), 413);
     client_wait_close(&client);
     client_close(&client);
-    bench_stop(&bench);
 }
 
 /* Lets nobody into /closed, and no body into /empty. */
@@ -230,21 +193,19 @@ static enum http_admission admit(struct http_request *request, void *ctx)
     return HTTP_ANSWERED;
 }
 
-static void a_request_is_refused_by_its_head(void **state)
+BENCH_TEST(a_request_is_refused_by_its_head,
+           (struct http_server_options){.admit = admit, .max_body_bytes = 100})
 {
     static const char CHUNKS[] = "4\r\nbody\r\n0\r\n\r\n";
-    struct bench bench;
     struct client client;
-    (void)state;
-    bench_start(&bench, (struct http_server_options){.admit = admit, .max_body_bytes = 100});
-    client_connect(&client, bench.port);
+    client_connect(&client, bench->port);
     client_say(&client, "POST /closed HTTP/1.1\r\nHost: x\r\nContent-Length: 4\r\n\r\nbody");
     assert_int_equal(client_read(&client, false), 403);
     client_say(&client, "PATCH /closed HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n");
     client_say(&client, CHUNKS);
     assert_int_equal(client_read(&client, false), 403);
     assert_int_equal(client_get(&client, "/closed"), 403);
-    assert_int_equal(bench.n_requests, 0);
+    assert_int_equal(bench->n_requests, 0);
     client_say(&client, "POST /empty HTTP/1.1\r\nHost: x\r\nContent-Length: 4\r\n\r\nbody");
     assert_int_equal(client_read(&client, false), 200);
     check_str(buf_str(&client.body), "POST /empty\n");
@@ -252,22 +213,18 @@ static void a_request_is_refused_by_its_head(void **state)
     assert_int_equal(client_read(&client, false), 200);
     check_str(buf_str(&client.body), "POST /echo\nbody");
     client_close(&client);
-    bench_stop(&bench);
 }
 
-static void a_client_that_asks_first_is_refused_at_once(void **state)
+BENCH_TEST(a_client_that_asks_first_is_refused_at_once,
+           (struct http_server_options){.admit = admit})
 {
-    struct bench bench;
     struct client client;
-    (void)state;
-    bench_start(&bench, (struct http_server_options){.admit = admit});
-    client_connect(&client, bench.port);
+    client_connect(&client, bench->port);
     client_say(&client, "PUT /closed HTTP/1.1\r\nHost: x\r\nContent-Length: 1000000\r\n"
                         "Expect: 100-continue\r\n\r\n");
     assert_int_equal(client_read(&client, false), 403);
     client_wait_close(&client);
     client_close(&client);
-    bench_stop(&bench);
 }
 
 #define LARGE_BYTES 90000
@@ -289,30 +246,27 @@ static int post_large(struct client *client, const char *path, bool waits)
     return waits ? client_read(client, false) : 0;
 }
 
-static void bodies_of_all_clients_are_bounded(void **state)
+BENCH_TEST(bodies_of_all_clients_are_bounded,
+           (struct http_server_options){.max_bodies_bytes = 2 * LARGE_BYTES})
 {
-    struct bench bench;
     struct client first, second;
-    (void)state;
-    bench_start(&bench, (struct http_server_options){.max_bodies_bytes = 2 * LARGE_BYTES});
-    client_connect(&first, bench.port);
+    client_connect(&first, bench->port);
     post_large(&first, "/later", false);
-    bench_wait_kept(&bench, 1);
-    client_connect(&second, bench.port);
+    bench_wait_kept(bench, 1);
+    client_connect(&second, bench->port);
     assert_int_equal(post_large(&second, "/echo", true), 503);
     check_str(client_header(&second, "Retry-After"), "1");
     client_wait_close(&second);
     client_close(&second);
-    client_connect(&second, bench.port);
+    client_connect(&second, bench->port);
     client_say(&second, "POST /echo HTTP/1.1\r\nHost: x\r\nContent-Length: 2\r\n\r\nok");
     assert_int_equal(client_read(&second, false), 200);
-    assert_int_equal(bench_release(&bench), 1);
+    assert_int_equal(bench_release(bench), 1);
     assert_int_equal(client_read(&first, false), 200);
     /* On the same connection the former body has gone for sure. */
     assert_int_equal(post_large(&first, "/echo", true), 200);
     client_close(&first);
     client_close(&second);
-    bench_stop(&bench);
 }
 
 static void send_chunk(struct client *client, const char *path, int n_bytes)
@@ -329,16 +283,13 @@ static void send_chunk(struct client *client, const char *path, int n_bytes)
 }
 
 /* The first body takes most of the room, and another one of 16 KiB has twice that set aside. */
-static void a_body_of_16_kib_is_small(void **state)
+BENCH_TEST(a_body_of_16_kib_is_small, (struct http_server_options){.max_bodies_bytes = 140000})
 {
-    struct bench bench;
     struct client first, second;
-    (void)state;
-    bench_start(&bench, (struct http_server_options){.max_bodies_bytes = 140000});
-    client_connect(&first, bench.port);
+    client_connect(&first, bench->port);
     post_large(&first, "/later", false);
-    bench_wait_kept(&bench, 1);
-    client_connect(&second, bench.port);
+    bench_wait_kept(bench, 1);
+    client_connect(&second, bench->port);
     send_body(&second, "/echo", 16384);
     assert_int_equal(client_read(&second, false), 200);
     send_chunk(&second, "/echo", 16384);
@@ -346,98 +297,80 @@ static void a_body_of_16_kib_is_small(void **state)
     send_body(&second, "/echo", 16385);
     assert_int_equal(client_read(&second, false), 503);
     client_close(&second);
-    client_connect(&second, bench.port);
+    client_connect(&second, bench->port);
     send_chunk(&second, "/echo", 16385);
     assert_int_equal(client_read(&second, false), 503);
     client_close(&second);
-    assert_int_equal(bench_release(&bench), 1);
+    assert_int_equal(bench_release(bench), 1);
     assert_int_equal(client_read(&first, false), 200);
     client_close(&first);
-    bench_stop(&bench);
 }
 
-static void answers_come_from_any_thread(void **state)
+BENCH_TEST(answers_come_from_any_thread, (struct http_server_options){0})
 {
-    struct bench bench;
     struct client clients[8];
-    (void)state;
-    bench_start(&bench, (struct http_server_options){0});
     for (int round = 0; round < 20; round++) {
         for (int i = 0; i < 8; i++) {
             if (round == 0)
-                client_connect(&clients[i], bench.port);
+                client_connect(&clients[i], bench->port);
             client_say(&clients[i], "GET /later HTTP/1.1\r\nHost: x\r\n\r\n");
         }
-        bench_wait_kept(&bench, 8);
-        bench_release(&bench);
+        bench_wait_kept(bench, 8);
+        bench_release(bench);
         for (int i = 0; i < 8; i++)
             assert_int_equal(client_read(&clients[i], false), 200);
     }
     for (int i = 0; i < 8; i++)
         client_close(&clients[i]);
-    bench_stop(&bench);
 }
 
-static void an_answer_to_a_client_that_has_gone_goes_nowhere(void **state)
+BENCH_TEST(an_answer_to_a_client_that_has_gone_goes_nowhere, (struct http_server_options){0})
 {
-    struct bench bench;
     struct client gone, other;
-    (void)state;
-    bench_start(&bench, (struct http_server_options){0});
-    client_connect(&gone, bench.port);
+    client_connect(&gone, bench->port);
     client_say(&gone, "GET /later HTTP/1.1\r\nHost: x\r\n\r\n");
-    bench_wait_kept(&bench, 1);
+    bench_wait_kept(bench, 1);
     client_close(&gone);
-    bench_release(&bench);
-    client_connect(&other, bench.port);
+    bench_release(bench);
+    client_connect(&other, bench->port);
     assert_int_equal(client_get(&other, "/echo"), 200);
     client_close(&other);
-    bench_stop(&bench);
 }
 
-static void who_waits_learns_that_the_client_has_gone(void **state)
+BENCH_TEST(who_waits_learns_that_the_client_has_gone, (struct http_server_options){0})
 {
-    struct bench bench;
     struct client client;
-    (void)state;
-    bench_start(&bench, (struct http_server_options){0});
-    client_connect(&client, bench.port);
+    client_connect(&client, bench->port);
     client_say(&client, "GET /watched HTTP/1.1\r\nHost: x\r\n\r\n");
-    bench_wait_kept(&bench, 1);
-    assert_false(http_gone(bench.kept[0]));
+    bench_wait_kept(bench, 1);
+    assert_false(http_gone(bench->kept[0]));
     client_close(&client);
-    bench_wait_ended(&bench, 1);
-    assert_true(http_gone(bench.kept[0]));
-    check_str(http_path(bench.kept[0]), "/watched");
-    bench_release(&bench);
-    bench_stop(&bench);
+    bench_wait_ended(bench, 1);
+    assert_true(http_gone(bench->kept[0]));
+    check_str(http_path(bench->kept[0]), "/watched");
+    bench_release(bench);
 }
 
 /* A stop would wait a second for its answer, however long ago that was. */
-static void a_client_that_has_gone_is_owed_no_answer(void **state)
+BENCH_TEST(a_client_that_has_gone_is_owed_no_answer, (struct http_server_options){0})
 {
-    struct bench bench;
     struct client client;
-    (void)state;
-    bench_start(&bench, (struct http_server_options){0});
-    client_connect(&client, bench.port);
+    client_connect(&client, bench->port);
     client_say(&client, "GET /watched HTTP/1.1\r\nHost: x\r\n\r\n");
-    bench_wait_kept(&bench, 1);
+    bench_wait_kept(bench, 1);
     client_close(&client);
-    bench_wait_ended(&bench, 1);
-    pthread_mutex_lock(&bench.server->lock);
-    const unsigned n_unanswered = bench.server->n_unanswered;
-    pthread_mutex_unlock(&bench.server->lock);
+    bench_wait_ended(bench, 1);
+    pthread_mutex_lock(&bench->server->lock);
+    const unsigned n_unanswered = bench->server->n_unanswered;
+    pthread_mutex_unlock(&bench->server->lock);
     assert_int_equal(n_unanswered, 0);
-    bench_release(&bench);
-    bench_stop(&bench);
+    bench_release(bench);
 }
 
-static void the_end_of_an_answered_request_is_told_once(void **state)
+TEST(the_end_of_an_answered_request_is_told_once)
 {
     struct bench bench;
     struct client client;
-    (void)state;
     bench_start(&bench, (struct http_server_options){0});
     client_connect(&client, bench.port);
     client_say(&client, "GET /watched HTTP/1.1\r\nHost: x\r\n\r\n");
@@ -448,30 +381,4 @@ static void the_end_of_an_answered_request_is_told_once(void **state)
     client_close(&client);
     bench_stop(&bench);
     assert_int_equal(bench.n_ended, 1);
-}
-
-CHECK_FILE(http)
-{
-    const struct CMUnitTest tests[] = {
-        T(one_connection_serves_many_requests),
-        T(pipelined_requests_are_answered_in_order),
-        T(a_full_group_of_connections_is_answered),
-        T(chunked_bodies_are_put_together),
-        T(a_body_may_hold_any_bytes),
-        T(paths_and_parameters_are_decoded),
-        T(a_long_head_in_pieces_is_taken),
-        T(head_gets_the_headers_of_get),
-        T(every_answer_has_security_headers),
-        T(a_client_that_expects_100_gets_it),
-        T(a_request_is_refused_by_its_head),
-        T(a_client_that_asks_first_is_refused_at_once),
-        T(bodies_of_all_clients_are_bounded),
-        T(a_body_of_16_kib_is_small),
-        T(answers_come_from_any_thread),
-        T(an_answer_to_a_client_that_has_gone_goes_nowhere),
-        T(who_waits_learns_that_the_client_has_gone),
-        T(a_client_that_has_gone_is_owed_no_answer),
-        T(the_end_of_an_answered_request_is_told_once),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

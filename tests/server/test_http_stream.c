@@ -16,13 +16,10 @@ static struct http_stream *open_stream(struct bench *bench, struct client *clien
     return bench_wait_stream(bench);
 }
 
-static void what_is_written_arrives_at_once(void **state)
+BENCH_TEST(what_is_written_arrives_at_once, (struct http_server_options){0})
 {
-    struct bench bench;
     struct client client;
-    (void)state;
-    bench_start(&bench, (struct http_server_options){0});
-    struct http_stream *stream = open_stream(&bench, &client, "1.1");
+    struct http_stream *stream = open_stream(bench, &client, "1.1");
     assert_true(client_wait_text(&client, "\r\n\r\n"));
     assert_non_null(strstr(client.in.data, "text/event-stream"));
     for (int i = 0; i < 3; i++) {
@@ -34,17 +31,15 @@ static void what_is_written_arrives_at_once(void **state)
     assert_true(client_wait_text(&client, "0\r\n\r\n"));
     buf_reset(&client.in);
     assert_int_equal(client_get(&client, "/echo"), 200);
-    bench_wait_ended(&bench, 1);
+    bench_wait_ended(bench, 1);
     client_close(&client);
-    bench_stop(&bench);
 }
 
-static void everything_written_before_the_close_is_sent(void **state)
+TEST(everything_written_before_the_close_is_sent)
 {
     static char text[100000];
     struct bench bench;
     struct client client;
-    (void)state;
     memset(text, 'x', sizeof text);
     bench_start(&bench, (struct http_server_options){0});
     struct http_stream *stream = open_stream(&bench, &client, "1.1");
@@ -57,88 +52,70 @@ static void everything_written_before_the_close_is_sent(void **state)
     bench_stop(&bench);
 }
 
-static void an_old_client_gets_a_stream_without_chunks(void **state)
+BENCH_TEST(an_old_client_gets_a_stream_without_chunks, (struct http_server_options){0})
 {
-    struct bench bench;
     struct client client;
-    (void)state;
-    bench_start(&bench, (struct http_server_options){0});
-    struct http_stream *stream = open_stream(&bench, &client, "1.0");
+    struct http_stream *stream = open_stream(bench, &client, "1.0");
     assert_true(http_stream_write(stream, STR("hello")));
     http_stream_close(stream);
     client_wait_close(&client);
     assert_non_null(strstr(client.in.data, "\r\n\r\nhello"));
     client_close(&client);
-    bench_stop(&bench);
 }
 
-static void a_reader_that_does_not_read_is_closed(void **state)
+BENCH_TEST(a_reader_that_does_not_read_is_closed,
+           (struct http_server_options){.stream_max_bytes = 100000})
 {
     static char text[65536];
-    struct bench bench;
     struct client client;
-    (void)state;
-    bench_start(&bench, (struct http_server_options){.stream_max_bytes = 100000});
-    struct http_stream *stream = open_stream(&bench, &client, "1.1");
+    struct http_stream *stream = open_stream(bench, &client, "1.1");
     int64_t deadline_ms = clock_monotonic_ms() + CLIENT_WAIT_MS;
     while (http_stream_write(stream, (struct str){text, sizeof text}))
         assert_true(clock_monotonic_ms() < deadline_ms);
-    bench_wait_ended(&bench, 1);
+    bench_wait_ended(bench, 1);
     http_stream_close(stream);
     client_wait_close(&client);
     client_close(&client);
-    bench_stop(&bench);
 }
 
-static void a_reader_that_has_gone_is_noticed(void **state)
+BENCH_TEST(a_reader_that_has_gone_is_noticed, (struct http_server_options){0})
 {
-    struct bench bench;
     struct client client;
-    (void)state;
-    bench_start(&bench, (struct http_server_options){0});
-    struct http_stream *stream = open_stream(&bench, &client, "1.1");
+    struct http_stream *stream = open_stream(bench, &client, "1.1");
     assert_true(client_wait_text(&client, "\r\n\r\n"));
     client_close(&client);
-    bench_wait_ended(&bench, 1);
+    bench_wait_ended(bench, 1);
     assert_false(http_stream_write(stream, STR("x")));
     http_stream_close(stream);
-    bench_stop(&bench);
 }
 
-static void head_of_a_stream_is_only_its_head(void **state)
+BENCH_TEST(head_of_a_stream_is_only_its_head, (struct http_server_options){0})
 {
-    struct bench bench;
     struct client client;
-    (void)state;
-    bench_start(&bench, (struct http_server_options){0});
-    client_connect(&client, bench.port);
+    client_connect(&client, bench->port);
     client_say(&client, "HEAD /stream HTTP/1.1\r\nHost: x\r\n\r\n");
     assert_int_equal(client_read(&client, true), 200);
-    http_stream_close(bench_wait_stream(&bench));
+    http_stream_close(bench_wait_stream(bench));
     client_wait_close(&client);
     assert_int_equal(client.in.len, 0);
     client_close(&client);
-    bench_stop(&bench);
 }
 
 /* ---- Stopping -------------------------------------------------------------------------------- */
 
-static void a_stop_answers_what_is_in_hand(void **state)
+BENCH_TEST(a_stop_answers_what_is_in_hand, (struct http_server_options){0})
 {
-    struct bench bench;
     struct client waiting[3], reader;
-    (void)state;
-    bench_start(&bench, (struct http_server_options){0});
     for (int i = 0; i < 3; i++) {
-        client_connect(&waiting[i], bench.port);
+        client_connect(&waiting[i], bench->port);
         client_say(&waiting[i], i ? "GET /later HTTP/1.1\r\nHost: x\r\n\r\n"
                                   : "GET /watched HTTP/1.1\r\nHost: x\r\n\r\n");
     }
-    bench_wait_kept(&bench, 3);
-    struct http_stream *stream = open_stream(&bench, &reader, "1.1");
+    bench_wait_kept(bench, 3);
+    struct http_stream *stream = open_stream(bench, &reader, "1.1");
     assert_true(http_stream_write(stream, STR("last words")));
-    http_server_stop(bench.server);
-    bench.server = NULL;
+    http_server_stop(bench->server);
+    bench->server = NULL;
     for (int i = 0; i < 3; i++) {
         assert_int_equal(client_read(&waiting[i], false), 503);
         check_str(client_header(&waiting[i], "Connection"), "close");
@@ -148,33 +125,28 @@ static void a_stop_answers_what_is_in_hand(void **state)
     assert_int_equal(client_read(&reader, false), 200);
     check_str(buf_str(&reader.body), "last words");
     client_close(&reader);
-    assert_int_equal(bench.n_ended, 2);
+    assert_int_equal(bench->n_ended, 2);
     /* The handler's side, late. */
     assert_false(http_stream_write(stream, STR("x")));
     http_stream_close(stream);
-    check_str(http_path(bench.kept[1]), "/later");
-    assert_int_equal(bench_release(&bench), 0);
-    bench_stop(&bench);
+    check_str(http_path(bench->kept[1]), "/later");
+    assert_int_equal(bench_release(bench), 0);
 }
 
-static void a_quiet_server_finishes_and_takes_no_more(void **state)
+BENCH_TEST(a_quiet_server_finishes_and_takes_no_more, (struct http_server_options){0})
 {
-    struct bench bench;
     struct client client;
-    (void)state;
-    bench_start(&bench, (struct http_server_options){0});
-    client_connect(&client, bench.port);
+    client_connect(&client, bench->port);
     client_say(&client, "GET /later HTTP/1.1\r\nHost: x\r\n\r\n");
-    bench_wait_kept(&bench, 1);
-    http_server_quiesce(bench.server);
-    http_server_quiesce(bench.server);
-    assert_int_equal(bench_release(&bench), 1);
+    bench_wait_kept(bench, 1);
+    http_server_quiesce(bench->server);
+    http_server_quiesce(bench->server);
+    assert_int_equal(bench_release(bench), 1);
     assert_int_equal(client_read(&client, false), 200);
     check_str(client_header(&client, "Connection"), "close");
     client_wait_close(&client);
     client_close(&client);
-    assert_int_equal(client_try_connect(bench.port), -1);
-    bench_stop(&bench);
+    assert_int_equal(client_try_connect(bench->port), -1);
 }
 
 static void *connect_on_and_on(void *ctx)
@@ -186,9 +158,8 @@ static void *connect_on_and_on(void *ctx)
     return NULL;
 }
 
-static void clients_may_race_with_a_quiesce(void **state)
+TEST(clients_may_race_with_a_quiesce)
 {
-    (void)state;
     for (int round = 0; round < 20; round++) {
         struct bench bench;
         pthread_t thread;
@@ -208,9 +179,8 @@ static void *release_all(void *ctx)
     return NULL;
 }
 
-static void answers_may_race_with_a_stop(void **state)
+TEST(answers_may_race_with_a_stop)
 {
-    (void)state;
     for (int round = 0; round < 20; round++) {
         struct bench bench;
         struct client clients[8];
@@ -234,11 +204,10 @@ static void answers_may_race_with_a_stop(void **state)
     }
 }
 
-static void a_stop_does_not_wait_for_who_does_not_read(void **state)
+TEST(a_stop_does_not_wait_for_who_does_not_read)
 {
     struct bench bench;
     struct client client;
-    (void)state;
     bench_start(&bench, (struct http_server_options){.max_body_bytes = 64u << 20});
     client_connect(&client, bench.port);
     client_say(&client, "POST /x HTTP/1.1\r\nHost: x\r\nContent-Length: 33554432\r\n\r\n");
@@ -250,22 +219,4 @@ static void a_stop_does_not_wait_for_who_does_not_read(void **state)
     bench_stop(&bench);
     assert_true(clock_monotonic_ms() - start_ms < CLIENT_WAIT_MS / 2);
     client_close(&client);
-}
-
-CHECK_FILE(http_stream)
-{
-    const struct CMUnitTest tests[] = {
-        T(what_is_written_arrives_at_once),
-        T(everything_written_before_the_close_is_sent),
-        T(an_old_client_gets_a_stream_without_chunks),
-        T(a_reader_that_does_not_read_is_closed),
-        T(a_reader_that_has_gone_is_noticed),
-        T(head_of_a_stream_is_only_its_head),
-        T(a_stop_answers_what_is_in_hand),
-        T(a_quiet_server_finishes_and_takes_no_more),
-        T(clients_may_race_with_a_quiesce),
-        T(answers_may_race_with_a_stop),
-        T(a_stop_does_not_wait_for_who_does_not_read),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

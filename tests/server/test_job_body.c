@@ -35,9 +35,8 @@ static int teardown(void **state)
     return 0;
 }
 
-static void every_member_is_read(void **state)
+TEST(every_member_is_read)
 {
-    (void)state;
     assert_int_equal(
         read("{\"task\":\"mail\",\"payload\":{\"a\": [1, 2]},\"id\":\"j\\u0031\",\"queue\":\"q\","
              "\"priority\":-100,\"delay\":\"1m30s\",\"deadline\":\"2026-01-01T01:00:00+00:30\","
@@ -64,9 +63,8 @@ static void every_member_is_read(void **state)
     check_str(s->policy, "{\"max_attempts\":7,\"strategy\":\"fixed\"}");
 }
 
-static void little_is_needed(void **state)
+TEST(little_is_needed)
 {
-    (void)state;
     assert_int_equal(read("{\"task\":\"mail\"}"), 0);
     assert_null(body.specs[0].payload.ptr);
     assert_null(body.specs[0].id.ptr);
@@ -76,27 +74,24 @@ static void little_is_needed(void **state)
     check_str(body.specs[0].payload, "null");
 }
 
-static void max_attempts_alone_is_a_policy(void **state)
+TEST(max_attempts_alone_is_a_policy)
 {
-    (void)state;
     assert_int_equal(read("{\"task\":\"t\",\"max_attempts\":3}"), 0);
     check_str(body.specs[0].policy, "{\"max_attempts\":3}");
     assert_int_equal(read("{\"task\":\"t\",\"max_attempts\":3,\"retry\":{ }}"), 0);
     check_str(body.specs[0].policy, "{\"max_attempts\":3}");
 }
 
-static void an_array_has_many(void **state)
+TEST(an_array_has_many)
 {
-    (void)state;
     assert_int_equal(read(" [{\"task\":\"a\"}, {\"task\":\"b\",\"id\":\"x\"}] "), 0);
     assert_true(body.is_array);
     assert_int_equal(body.n, 2);
     check_str(body.specs[1].task, "b");
 }
 
-static void a_key_is_the_id_of_what_has_none(void **state)
+TEST(a_key_is_the_id_of_what_has_none)
 {
-    (void)state;
     assert_int_equal(read_keyed("{\"task\":\"a\"}", "order-1"), 0);
     check_str(body.specs[0].id, "order-1");
     assert_int_equal(read_keyed("{\"task\":\"a\",\"id\":\"own\"}", "order-1"), 0);
@@ -108,18 +103,16 @@ static void a_key_is_the_id_of_what_has_none(void **state)
     assert_string_equal(body.field, "Idempotency-Key");
 }
 
-static void an_unknown_member_is_named_with_the_nearest(void **state)
+TEST(an_unknown_member_is_named_with_the_nearest)
 {
-    (void)state;
     check_fault("{\"task\":\"a\",\"priorty\":1}", REDRIVE_E_UNKNOWN, "priorty");
     assert_non_null(strstr(err.hint, "'priority'"));
     check_fault("[{\"task\":\"a\"},{\"tsk\":\"a\"}]", REDRIVE_E_UNKNOWN, "[1].tsk");
     assert_non_null(strstr(err.hint, "'task'"));
 }
 
-static void a_wrong_value_is_named_with_what_was_expected(void **state)
+TEST(a_wrong_value_is_named_with_what_was_expected)
 {
-    (void)state;
     check_fault("{}", REDRIVE_E_INVALID, "task");
     check_fault("{\"task\":\"\"}", REDRIVE_E_INVALID, "task");
     check_fault("{\"task\":7}", REDRIVE_E_INVALID, "task");
@@ -138,9 +131,8 @@ static void a_wrong_value_is_named_with_what_was_expected(void **state)
     check_fault("{\"task\":\"a\",\"max_attempts\":0}", REDRIVE_E_RANGE, "max_attempts");
 }
 
-static void times_must_make_sense(void **state)
+TEST(times_must_make_sense)
 {
-    (void)state;
     check_fault("{\"task\":\"a\",\"delay\":1,\"at\":\"2026-01-02T00:00Z\"}", REDRIVE_E_INVALID,
                 "at");
     check_fault("{\"task\":\"a\",\"deadline\":\"2025-12-31T00:00Z\"}", REDRIVE_E_INVALID,
@@ -151,9 +143,8 @@ static void times_must_make_sense(void **state)
     assert_int_equal(body.specs[0].deadline_ms, NOW + 2 * 3600 * 1000);
 }
 
-static void what_is_no_job_is_refused(void **state)
+TEST(what_is_no_job_is_refused)
 {
-    (void)state;
     check_fault("", REDRIVE_E_PARSE, "");
     check_fault("{\"task\":", REDRIVE_E_PARSE, "");
     check_fault("{\"task\":\"a\"} x", REDRIVE_E_PARSE, "");
@@ -164,9 +155,8 @@ static void what_is_no_job_is_refused(void **state)
     check_fault("[{\"task\":\"a\"}", REDRIVE_E_PARSE, "");
 }
 
-static void a_job_may_have_failed_elsewhere(void **state)
+TEST(a_job_may_have_failed_elsewhere)
 {
-    (void)state;
     assert_int_equal(
         read("{\"task\":\"a\",\"failed\":{\"class\":\"network\",\"reason\":\"deadline\","
              "\"error_type\":\"OSError\",\"message\":\"no \\u0041\","
@@ -191,9 +181,8 @@ static void a_job_may_have_failed_elsewhere(void **state)
     check_fault("{\"task\":\"a\",\"failed\":true}", REDRIVE_E_INVALID, "failed");
 }
 
-static void an_array_has_a_limit(void **state)
+TEST(an_array_has_a_limit)
 {
-    (void)state;
     struct buf text;
     buf_init(&text, 1u << 20);
     for (int i = 0; i <= JOB_BODY_MAX; i++)
@@ -203,20 +192,7 @@ static void an_array_has_a_limit(void **state)
     buf_release(&text);
 }
 
-CHECK_FILE(job_body)
+TEST_MAIN(argc, argv)
 {
-    const struct CMUnitTest tests[] = {
-        T(every_member_is_read),
-        T(little_is_needed),
-        T(max_attempts_alone_is_a_policy),
-        T(an_array_has_many),
-        T(a_key_is_the_id_of_what_has_none),
-        T(an_unknown_member_is_named_with_the_nearest),
-        T(a_wrong_value_is_named_with_what_was_expected),
-        T(times_must_make_sense),
-        T(what_is_no_job_is_refused),
-        T(a_job_may_have_failed_elsewhere),
-        T(an_array_has_a_limit),
-    };
-    return cmocka_run_group_tests(tests, NULL, teardown);
+    return check_run(NULL, teardown);
 }

@@ -30,9 +30,8 @@ static int teardown(void **state)
     return 0;
 }
 
-static void nothing_is_a_page_of_the_tenant(void **state)
+TEST(nothing_is_a_page_of_the_tenant)
 {
-    (void)state;
     begin(ALL);
     assert_int_equal(job_query_finish(&q, &err), 0);
     check_str(q.filter.tenant, "acme");
@@ -41,9 +40,8 @@ static void nothing_is_a_page_of_the_tenant(void **state)
     assert_false(job_query_selects(&q));
 }
 
-static void every_parameter_narrows_it_down(void **state)
+TEST(every_parameter_narrows_it_down)
 {
-    (void)state;
     begin(ALL);
     assert_int_equal(add("task", "t"), 0);
     assert_int_equal(add("queue", "q"), 0);
@@ -81,9 +79,8 @@ static void every_parameter_narrows_it_down(void **state)
     assert_true(job_query_selects(&q));
 }
 
-static void a_cursor_goes_on_where_a_page_ended(void **state)
+TEST(a_cursor_goes_on_where_a_page_ended)
 {
-    (void)state;
     char cursor[JOB_CURSOR_MAX];
     const struct job job = {.status = {.seq = 77}};
     begin(ALL);
@@ -106,9 +103,8 @@ static void check_refused(unsigned allows, const char *name, const char *value, 
     assert_string_equal(q.field, name);
 }
 
-static void what_is_not_allowed_is_unknown(void **state)
+TEST(what_is_not_allowed_is_unknown)
 {
-    (void)state;
     check_refused(ALL, "tenant", "other", REDRIVE_E_UNKNOWN);
     check_refused(ALL, "stat", "queued", REDRIVE_E_UNKNOWN);
     assert_non_null(strstr(err.hint, "'state'"));
@@ -119,9 +115,8 @@ static void what_is_not_allowed_is_unknown(void **state)
     assert_int_equal(add("limit", "5"), 0);
 }
 
-static void wrong_values_are_refused(void **state)
+TEST(wrong_values_are_refused)
 {
-    (void)state;
     check_refused(ALL, "task", "", REDRIVE_E_INVALID);
     check_refused(ALL, "task", "\xff", REDRIVE_E_INVALID);
     check_refused(ALL, "state", "queued,", REDRIVE_E_INVALID);
@@ -152,9 +147,8 @@ static int add_object(const char *json)
     return job_query_add_object(&q, str_of(json), &err);
 }
 
-static void an_object_has_the_same_names(void **state)
+TEST(an_object_has_the_same_names)
 {
-    (void)state;
     assert_int_equal(
         add_object("{\"task\":\"t\\u0031\",\"class\":[\"network\",\"database\"],\"queue\":null}"),
         0);
@@ -171,9 +165,8 @@ static void an_object_has_the_same_names(void **state)
     assert_false(job_query_selects(&q));
 }
 
-static void an_empty_list_is_refused(void **state)
+TEST(an_empty_list_is_refused)
 {
-    (void)state;
     assert_int_equal(add_object("{\"task\":\"t\",\"class\":[]}"), REDRIVE_E_INVALID);
     assert_string_equal(q.field, "class");
     assert_int_equal(add_object("{\"task\":[]}"), REDRIVE_E_INVALID);
@@ -182,16 +175,7 @@ static void an_empty_list_is_refused(void **state)
     assert_int_equal(add_object("{\"class\":[\"network\"]}"), 0);
 }
 
-CHECK_FILE(job_query)
+TEST_MAIN(argc, argv)
 {
-    const struct CMUnitTest tests[] = {
-        T(nothing_is_a_page_of_the_tenant),
-        T(every_parameter_narrows_it_down),
-        T(a_cursor_goes_on_where_a_page_ended),
-        T(what_is_not_allowed_is_unknown),
-        T(wrong_values_are_refused),
-        T(an_object_has_the_same_names),
-        T(an_empty_list_is_refused),
-    };
-    return cmocka_run_group_tests(tests, NULL, teardown);
+    return check_run(NULL, teardown);
 }

@@ -127,27 +127,22 @@ static void check_value(const char *text, const char *series, double value)
         fail_msg("%s is %g, not %g", series, found, value);
 }
 
-static void an_empty_store_is_well_formed(void **state)
+#define RIG_TEST(test) TEST_OF(test, struct rig, rig, rig_init(rig), rig_release(rig))
+
+RIG_TEST(an_empty_store_is_well_formed)
 {
-    (void)state;
-    struct rig rig;
-    rig_init(&rig);
-    const char *text = metrics_of(&rig, "default");
+    const char *text = metrics_of(rig, "default");
     check_value(text, "redrive_build_info{version=\"" REDRIVE_VERSION "\"}", 1);
     check_value(text, "redrive_oldest_ready_seconds", 0);
     check_value(text, "redrive_health_score", 1);
     check_value(text, "redrive_store_up", 1);
     check_value(text, "redrive_store_errors_total{kind=\"io\"}", 0);
     check_value(text, "redrive_breakers{state=\"open\"}", 0);
-    rig_release(&rig);
 }
 
-static void the_process_is_told_of_as_prometheus_is_used_to(void **state)
+RIG_TEST(the_process_is_told_of_as_prometheus_is_used_to)
 {
-    (void)state;
-    struct rig rig;
-    rig_init(&rig);
-    const char *text = metrics_of(&rig, "default");
+    const char *text = metrics_of(rig, "default");
     check_value(text, "process_start_time_seconds", (double)NOW_MS / 1000);
     assert_true(exposition_value(text, "process_cpu_seconds_total") >= 0);
     const double resident = exposition_value(text, "process_resident_memory_bytes");
@@ -156,14 +151,12 @@ static void the_process_is_told_of_as_prometheus_is_used_to(void **state)
     const double open = exposition_value(text, "process_open_fds");
     assert_true(open >= 3 && open < exposition_value(text, "process_max_fds"));
     FILE *file = fopen("/dev/null", "r");
-    check_value(metrics_of(&rig, "default"), "process_open_fds", open + 1);
+    check_value(metrics_of(rig, "default"), "process_open_fds", open + 1);
     (void)fclose(file);
-    rig_release(&rig);
 }
 
-static void what_the_process_knows_is_told_without_the_store(void **state)
+TEST(what_the_process_knows_is_told_without_the_store)
 {
-    (void)state;
     struct store_status_view store_status = {.is_failing = true};
     struct buf text;
     buf_init(&text, 1 << 20);
@@ -179,18 +172,15 @@ static void what_the_process_knows_is_told_without_the_store(void **state)
     buf_release(&text);
 }
 
-static void jobs_are_counted_by_what_became_of_them(void **state)
+RIG_TEST(jobs_are_counted_by_what_became_of_them)
 {
-    (void)state;
-    struct rig rig;
-    rig_init(&rig);
-    submit(&rig, NULL, "mail");
-    run(&rig, 20, NULL);
-    submit(&rig, NULL, "mail");
-    run(&rig, 700, "PERMANENT_FAIL");
-    submit(&rig, NULL, "mail");
-    rig.now_ms += 5000;
-    const char *text = metrics_of(&rig, "default");
+    submit(rig, NULL, "mail");
+    run(rig, 20, NULL);
+    submit(rig, NULL, "mail");
+    run(rig, 700, "PERMANENT_FAIL");
+    submit(rig, NULL, "mail");
+    rig->now_ms += 5000;
+    const char *text = metrics_of(rig, "default");
 #define MAIL "queue=\"default\",task=\"mail\""
     check_value(text, "redrive_jobs_submitted_total{" MAIL "}", 3);
     check_value(text, "redrive_attempts_started_total{" MAIL "}", 2);
@@ -205,23 +195,19 @@ static void jobs_are_counted_by_what_became_of_them(void **state)
     check_value(text, "redrive_breakers{state=\"closed\"}", 1);
     check_value(text, "redrive_attempt_duration_seconds_sum{" MAIL ",outcome=\"dead_letter\"}",
                 0.7);
-    rig_release(&rig);
 }
 
-static void run_times_are_a_histogram(void **state)
+RIG_TEST(run_times_are_a_histogram)
 {
-    (void)state;
-    struct rig rig;
-    rig_init(&rig);
     const int64_t times_ms[] = {0, 5, 6, 2500, 4000000};
     for (size_t i = 0; i < 5; i++) {
-        submit(&rig, NULL, "mail");
+        submit(rig, NULL, "mail");
         /* Longer than its lease, which nobody ends here: no tick is made. */
-        run(&rig, times_ms[i], NULL);
+        run(rig, times_ms[i], NULL);
     }
 #define DURATION(part, le) \
     "redrive_attempt_duration_seconds_" part "{" MAIL ",outcome=\"completed\"" le "}"
-    const char *text = metrics_of(&rig, "default");
+    const char *text = metrics_of(rig, "default");
     check_value(text, DURATION("bucket", ",le=\"0.005\""), 2);
     check_value(text, DURATION("bucket", ",le=\"0.01\""), 3);
     check_value(text, DURATION("bucket", ",le=\"1\""), 3);
@@ -230,68 +216,54 @@ static void run_times_are_a_histogram(void **state)
     check_value(text, DURATION("bucket", ",le=\"+Inf\""), 5);
     check_value(text, DURATION("sum", ""), 4002.511);
     check_value(text, DURATION("count", ""), 5);
-    rig_release(&rig);
 }
 
 /* From when it was due, not from when it was submitted. */
-static void waiting_times_are_a_histogram(void **state)
+RIG_TEST(waiting_times_are_a_histogram)
 {
-    (void)state;
-    struct rig rig;
     int64_t next_ms;
-    rig_init(&rig);
-    submit(&rig, NULL, "mail");
-    rig.now_ms += 40;
-    run(&rig, 1, NULL);
-    submit_later(&rig, "mail", rig.now_ms + 60000);
-    rig.now_ms += 60200;
-    assert_int_equal(engine_tick(rig.engine, &next_ms, NULL), 0);
-    run(&rig, 1, NULL);
-    const char *text = metrics_of(&rig, "default");
+    submit(rig, NULL, "mail");
+    rig->now_ms += 40;
+    run(rig, 1, NULL);
+    submit_later(rig, "mail", rig->now_ms + 60000);
+    rig->now_ms += 60200;
+    assert_int_equal(engine_tick(rig->engine, &next_ms, NULL), 0);
+    run(rig, 1, NULL);
+    const char *text = metrics_of(rig, "default");
     check_value(text, "redrive_queue_wait_seconds_bucket{" MAIL ",le=\"0.025\"}", 0);
     check_value(text, "redrive_queue_wait_seconds_bucket{" MAIL ",le=\"0.05\"}", 1);
     check_value(text, "redrive_queue_wait_seconds_sum{" MAIL "}", 0.24);
     check_value(text, "redrive_queue_wait_seconds_count{" MAIL "}", 2);
-    rig_release(&rig);
 }
 
-static void names_are_escaped(void **state)
+RIG_TEST(names_are_escaped)
 {
-    (void)state;
-    struct rig rig;
-    rig_init(&rig);
-    submit(&rig, NULL, "a\"b\\c{d} e=\"1\"");
-    run(&rig, 1, NULL);
-    const char *text = metrics_of(&rig, "default");
+    submit(rig, NULL, "a\"b\\c{d} e=\"1\"");
+    run(rig, 1, NULL);
+    const char *text = metrics_of(rig, "default");
     check_value(text,
                 "redrive_jobs_submitted_total{queue=\"default\",task=\"a\\\"b\\\\c{d} "
                 "e=\\\"1\\\"\"}",
                 1);
-    rig_release(&rig);
 }
 
-static void a_tenant_sees_its_own(void **state)
+RIG_TEST(a_tenant_sees_its_own)
 {
-    (void)state;
-    struct rig rig;
-    rig_init(&rig);
-    submit(&rig, "zoo", "feed");
-    run(&rig, 1, NULL);
-    submit(&rig, NULL, "mail");
-    run(&rig, 1, NULL);
-    assert_null(strstr(metrics_of(&rig, "default"), "feed"));
-    const char *text = metrics_of(&rig, "zoo");
+    submit(rig, "zoo", "feed");
+    run(rig, 1, NULL);
+    submit(rig, NULL, "mail");
+    run(rig, 1, NULL);
+    assert_null(strstr(metrics_of(rig, "default"), "feed"));
+    const char *text = metrics_of(rig, "zoo");
     assert_null(strstr(text, "mail"));
     check_value(text,
                 "redrive_attempt_duration_seconds_count{queue=\"default\",task=\"feed\","
                 "outcome=\"completed\"}",
                 1);
-    rig_release(&rig);
 }
 
-static void tasks_without_end_share_one_histogram(void **state)
+TEST(tasks_without_end_share_one_histogram)
 {
-    (void)state;
     struct run_times *times = run_times_new();
     struct run_time *rows;
     struct arena arena;
@@ -314,9 +286,8 @@ static void tasks_without_end_share_one_histogram(void **state)
 }
 
 /* The open one would come last by its name. */
-static void breakers_without_end_are_counted_but_not_all_shown(void **state)
+TEST(breakers_without_end_are_counted_but_not_all_shown)
 {
-    (void)state;
     enum {
         N = METRICS_MAX_BREAKERS + 50
     };
@@ -342,9 +313,8 @@ static void breakers_without_end_are_counted_but_not_all_shown(void **state)
     buf_release(&text);
 }
 
-static void budgets_with_the_least_room_come_first(void **state)
+TEST(budgets_with_the_least_room_come_first)
 {
-    (void)state;
     enum {
         N = METRICS_MAX_BREAKERS + 50
     };
@@ -368,9 +338,8 @@ static void budgets_with_the_least_room_come_first(void **state)
     buf_release(&text);
 }
 
-static void arms_have_their_figures_and_not_all_are_shown(void **state)
+TEST(arms_have_their_figures_and_not_all_are_shown)
 {
-    (void)state;
     enum {
         N = METRICS_MAX_ARMS / 2 + 25
     };
@@ -409,42 +378,18 @@ static void arms_have_their_figures_and_not_all_are_shown(void **state)
     buf_release(&text);
 }
 
-static void tenants_are_added_up_where_none_is_named(void **state)
+RIG_TEST(tenants_are_added_up_where_none_is_named)
 {
-    (void)state;
-    struct rig rig;
     struct run_time *rows;
     struct arena arena;
-    rig_init(&rig);
     arena_init(&arena);
-    submit(&rig, "zoo", "mail");
-    run(&rig, 1, NULL);
-    submit(&rig, NULL, "mail");
-    run(&rig, 1, NULL);
-    assert_int_equal(run_times_read(rig.times, (struct str){0}, &arena, &rows), 2);
+    submit(rig, "zoo", "mail");
+    run(rig, 1, NULL);
+    submit(rig, NULL, "mail");
+    run(rig, 1, NULL);
+    assert_int_equal(run_times_read(rig->times, (struct str){0}, &arena, &rows), 2);
     assert_int_equal(rows[0].kind, ENGINE_EVENT_STARTED);
     assert_int_equal(rows[1].counts[0], 2);
     assert_int_equal(rows[1].sum_ms, 2);
     arena_release(&arena);
-    rig_release(&rig);
-}
-
-CHECK_FILE(metrics)
-{
-    const struct CMUnitTest tests[] = {
-        T(an_empty_store_is_well_formed),
-        T(what_the_process_knows_is_told_without_the_store),
-        T(jobs_are_counted_by_what_became_of_them),
-        T(the_process_is_told_of_as_prometheus_is_used_to),
-        T(run_times_are_a_histogram),
-        T(waiting_times_are_a_histogram),
-        T(breakers_without_end_are_counted_but_not_all_shown),
-        T(budgets_with_the_least_room_come_first),
-        T(arms_have_their_figures_and_not_all_are_shown),
-        T(tenants_are_added_up_where_none_is_named),
-        T(names_are_escaped),
-        T(a_tenant_sees_its_own),
-        T(tasks_without_end_share_one_histogram),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

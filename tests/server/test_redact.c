@@ -33,9 +33,10 @@ static void value_becomes(const char *value, const char *expected)
     assert_string_equal(arena_dup(&arena, shown), expected);
 }
 
-static void keys_are_found_at_every_depth(void **state)
+#define FIXTURE_TEST(test) TEST_AROUND(test, begin, end)
+
+FIXTURE_TEST(keys_are_found_at_every_depth)
 {
-    (void)state;
     value_becomes("{\"password\":1}", "{\"password\":\"[redacted]\"}");
     value_becomes("{\"x\":[[{\"PassWord\":{\"y\":[1]}}]]}",
                   "{\"x\":[[{\"PassWord\":\"[redacted]\"}]]}");
@@ -45,9 +46,8 @@ static void keys_are_found_at_every_depth(void **state)
     value_becomes("{\"a\":{\"b\":{\"z\":1}}}", "{\"a\":{\"b\":{\"z\":\"[redacted]\"}}}");
 }
 
-static void what_no_rule_names_stays_byte_for_byte(void **state)
+FIXTURE_TEST(what_no_rule_names_stays_byte_for_byte)
 {
-    (void)state;
     static const char *const SAME[] = {
         "{ \"number\" : 1 }",
         "{\"passwords\": 1}",
@@ -61,9 +61,8 @@ static void what_no_rule_names_stays_byte_for_byte(void **state)
         value_becomes(SAME[i], SAME[i]);
 }
 
-static void what_is_no_json_is_a_text(void **state)
+FIXTURE_TEST(what_is_no_json_is_a_text)
 {
-    (void)state;
     value_becomes("password=hunter2, user=ann", "password=[redacted], user=ann");
     value_becomes("PASSWORD: 'a b' {", "PASSWORD: '[redacted]' {");
     value_becomes("{\"password\": \"a\\\\b\"", "{\"password\": \"[redacted]\"");
@@ -74,9 +73,8 @@ static void what_is_no_json_is_a_text(void **state)
     value_becomes("password", "password");
 }
 
-static void texts_of_a_job_lose_what_was_hidden_in_it(void **state)
+FIXTURE_TEST(texts_of_a_job_lose_what_was_hidden_in_it)
 {
-    (void)state;
     struct redactor r;
     struct job job = {
         .spec = {.payload = STR("{\"password\":[\"tom\",\"se\\\"cret\",12345],\"x\":\"12345!\"}")},
@@ -119,9 +117,8 @@ static void message_becomes(const char *message, const char *expected)
 }
 
 /* Messages are cut at their end, and of what a program writes the last part is kept. */
-static void a_secret_that_was_cut_is_hidden(void **state)
+FIXTURE_TEST(a_secret_that_was_cut_is_hidden)
 {
-    (void)state;
     message_becomes("x hunter2lo", "x [redacted]");
     message_becomes("x hunt", "x [redacted]");
     message_becomes("x hun", "x hun");
@@ -139,9 +136,8 @@ static void a_secret_that_was_cut_is_hidden(void **state)
                   "{\"password\":\"[redacted]\",\"x\":\"longer hunt\"}");
 }
 
-static void too_many_secrets_hide_the_whole_text(void **state)
+FIXTURE_TEST(too_many_secrets_hide_the_whole_text)
 {
-    (void)state;
     struct redactor r;
     struct buf payload;
     buf_init(&payload, 100000);
@@ -173,9 +169,8 @@ static void put_hostile_payload(struct buf *out)
     buf_puts(out, "]}");
 }
 
-static void a_payload_that_is_made_for_it_does_not_take_long(void **state)
+FIXTURE_TEST(a_payload_that_is_made_for_it_does_not_take_long)
 {
-    (void)state;
     struct redactor r;
     struct buf payload;
     buf_init(&payload, 2000000);
@@ -200,9 +195,8 @@ static void a_payload_that_is_made_for_it_does_not_take_long(void **state)
 }
 
 /* As many steps as there is text are no reason to hide it. */
-static void a_large_text_with_some_secrets_is_shown(void **state)
+FIXTURE_TEST(a_large_text_with_some_secrets_is_shown)
 {
-    (void)state;
     struct redactor r;
     struct buf payload;
     buf_init(&payload, 2000000);
@@ -230,9 +224,8 @@ static const char *error_of(struct job_status status)
     return arena_dup(&arena, redact_job(&r, &job).status.error.message);
 }
 
-static void errors_about_an_earlier_payload_are_hidden_whole(void **state)
+FIXTURE_TEST(errors_about_an_earlier_payload_are_hidden_whole)
 {
-    (void)state;
     const struct job_status dead = {
         .state = REDRIVE_STATE_DEAD_LETTER, .attempts = 1, .finished_ms = 1000, .updated_ms = 1000};
     struct job_status changed = dead;
@@ -249,9 +242,8 @@ static void errors_about_an_earlier_payload_are_hidden_whole(void **state)
     assert_string_equal(error_of(changed), "hunter2 is wrong");
 }
 
-static void without_rules_nothing_is_hidden(void **state)
+FIXTURE_TEST(without_rules_nothing_is_hidden)
 {
-    (void)state;
     struct redactor r;
     const struct job job = {.spec = {.payload = STR("{\"password\":1}")},
                             .status = {.error = {.message = STR("password=1")}}};
@@ -259,23 +251,4 @@ static void without_rules_nothing_is_hidden(void **state)
     const struct job shown = redact_job(&r, &job);
     assert_ptr_equal(shown.spec.payload.ptr, job.spec.payload.ptr);
     assert_ptr_equal(shown.status.error.message.ptr, job.status.error.message.ptr);
-}
-
-#define EACH(test) cmocka_unit_test_setup_teardown(test, begin, end)
-
-CHECK_FILE(redact)
-{
-    const struct CMUnitTest tests[] = {
-        EACH(keys_are_found_at_every_depth),
-        EACH(what_no_rule_names_stays_byte_for_byte),
-        EACH(what_is_no_json_is_a_text),
-        EACH(texts_of_a_job_lose_what_was_hidden_in_it),
-        EACH(a_secret_that_was_cut_is_hidden),
-        EACH(too_many_secrets_hide_the_whole_text),
-        EACH(a_payload_that_is_made_for_it_does_not_take_long),
-        EACH(a_large_text_with_some_secrets_is_shown),
-        EACH(errors_about_an_earlier_payload_are_hidden_whole),
-        EACH(without_rules_nothing_is_hidden),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

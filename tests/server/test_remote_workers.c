@@ -38,9 +38,10 @@ static void event(enum engine_event_kind kind, bool ran, const char *worker)
     remote_workers_event(&e, all);
 }
 
-static void a_worker_that_was_seen_gets_a_row(void **state)
+#define FIXTURE_TEST(test) TEST_AROUND(test, setup, teardown)
+
+FIXTURE_TEST(a_worker_that_was_seen_gets_a_row)
 {
-    (void)state;
     assert_int_equal(collect(NOW), 0);
     remote_workers_seen(all, STR("t"), STR("w"), NOW - 5, 0);
     assert_int_equal(collect(NOW), 1);
@@ -51,9 +52,8 @@ static void a_worker_that_was_seen_gets_a_row(void **state)
     assert_false(rows[0].gone);
 }
 
-static void rows_of_a_worker_are_seldom(void **state)
+FIXTURE_TEST(rows_of_a_worker_are_seldom)
 {
-    (void)state;
     remote_workers_seen(all, STR("t"), STR("w"), NOW, 0);
     assert_int_equal(collect(NOW), 1);
     for (int64_t ms = 0; ms < REMOTE_EVERY_MS; ms += 1000) {
@@ -67,9 +67,8 @@ static void rows_of_a_worker_are_seldom(void **state)
     assert_int_equal(collect(NOW + REMOTE_EVERY_MS + REMOTE_REFRESH_MS), 1);
 }
 
-static void jobs_in_hand_are_counted(void **state)
+FIXTURE_TEST(jobs_in_hand_are_counted)
 {
-    (void)state;
     event(ENGINE_EVENT_STARTED, false, "w"); /* nobody has heard of it */
     remote_workers_seen(all, STR("t"), STR("w"), NOW, 0);
     remote_workers_seen(all, STR("other"), STR("w"), NOW, 0);
@@ -87,9 +86,8 @@ static void jobs_in_hand_are_counted(void **state)
     assert_int_equal(rows[1].running, 0);
 }
 
-static void a_silent_worker_goes_unless_it_waits_or_works(void **state)
+FIXTURE_TEST(a_silent_worker_goes_unless_it_waits_or_works)
 {
-    (void)state;
     const int64_t later_ms = NOW + WORKER_GONE_MS;
     remote_workers_seen(all, STR("t"), STR("idle"), NOW, 0);
     remote_workers_seen(all, STR("t"), STR("polls"), NOW, NOW + 30000);
@@ -109,9 +107,8 @@ static void a_silent_worker_goes_unless_it_waits_or_works(void **state)
     assert_int_equal(collect(later_ms + 90000), 0);
 }
 
-static void one_that_says_so_is_gone_at_once(void **state)
+FIXTURE_TEST(one_that_says_so_is_gone_at_once)
 {
-    (void)state;
     remote_workers_seen(all, STR("t"), STR("shown"), NOW, 0);
     assert_int_equal(collect(NOW), 1);
     remote_workers_seen(all, STR("t"), STR("hidden"), NOW, 0);
@@ -127,9 +124,8 @@ static void one_that_says_so_is_gone_at_once(void **state)
     assert_false(rows[0].gone);
 }
 
-static void there_is_a_limit_and_all_get_their_turn(void **state)
+FIXTURE_TEST(there_is_a_limit_and_all_get_their_turn)
 {
-    (void)state;
     char name[24];
     size_t total = 0, n;
     for (int i = 0; i < REMOTE_WORKERS_MAX + 50; i++) {
@@ -146,16 +142,4 @@ static void there_is_a_limit_and_all_get_their_turn(void **state)
         total += n;
     assert_int_equal(total, REMOTE_WORKERS_MAX);
     assert_true(rows == NULL || rows[0].gone);
-}
-
-#define TR(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
-
-CHECK_FILE(remote_workers)
-{
-    const struct CMUnitTest tests[] = {
-        TR(a_worker_that_was_seen_gets_a_row), TR(rows_of_a_worker_are_seldom),
-        TR(jobs_in_hand_are_counted),          TR(a_silent_worker_goes_unless_it_waits_or_works),
-        TR(one_that_says_so_is_gone_at_once),  TR(there_is_a_limit_and_all_get_their_turn),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

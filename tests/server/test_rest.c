@@ -71,13 +71,10 @@ static const char TOKENS[] =
 
 /* ---- Tests ----------------------------------------------------------------------------------- */
 
-static void paths_lead_to_routes(void **state)
+REST_TEST(paths_lead_to_routes, "{}", TABLES)
 {
-    struct rest_server server;
     struct client client;
-    (void)state;
-    rest_server_open(&server, "{}", TABLES);
-    client_connect(&client, server.port);
+    client_connect(&client, server->port);
     assert_int_equal(rest_server_ask(&client, "GET", "/things/a%2Fb%20c", NULL, NULL), 200);
     CHECK_BODY(client, "\"first\":\"a/b c\"");
     CHECK_BODY(client, "\"tenant\":\"default\"");
@@ -89,31 +86,23 @@ static void paths_lead_to_routes(void **state)
     CHECK_BODY(client, "\"route\":\"/things\"");
     assert_int_equal(rest_server_ask(&client, "DELETE", "/things/1", NULL, NULL), 204);
     client_close(&client);
-    rest_server_close(&server);
 }
 
-static void a_literal_path_comes_before_a_placeholder(void **state)
+REST_TEST(a_literal_path_comes_before_a_placeholder, "{}", TABLES)
 {
-    struct rest_server server;
     struct client client;
-    (void)state;
-    rest_server_open(&server, "{}", TABLES);
-    client_connect(&client, server.port);
+    client_connect(&client, server->port);
     assert_int_equal(rest_server_ask(&client, "GET", "/things/groups", NULL, NULL), 200);
     CHECK_BODY(client, "\"route\":\"/things/groups\"");
     assert_int_equal(rest_server_ask(&client, "DELETE", "/things/groups", NULL, NULL), 405);
     check_str(client_header(&client, "Allow"), "GET, HEAD, OPTIONS");
     client_close(&client);
-    rest_server_close(&server);
 }
 
-static void v1_in_front_means_the_same(void **state)
+REST_TEST(v1_in_front_means_the_same, "{}", TABLES)
 {
-    struct rest_server server;
     struct client client;
-    (void)state;
-    rest_server_open(&server, "{}", TABLES);
-    client_connect(&client, server.port);
+    client_connect(&client, server->port);
     assert_int_equal(rest_server_ask(&client, "GET", "/v1/things/7", NULL, NULL), 200);
     CHECK_BODY(client, "\"first\":\"7\"");
     assert_int_equal(rest_server_ask(&client, "GET", "/v1things", NULL, NULL), 404);
@@ -121,34 +110,26 @@ static void v1_in_front_means_the_same(void **state)
     assert_int_equal(rest_server_ask(&client, "GET", "/v1", NULL, NULL), 404);
     assert_int_equal(rest_server_ask(&client, "GET", "/v1/v1/things", NULL, NULL), 404);
     client_close(&client);
-    rest_server_close(&server);
 }
 
-static void unknown_paths_are_404_with_a_problem(void **state)
+REST_TEST(unknown_paths_are_404_with_a_problem, "{}", TABLES)
 {
     static const char *const PATHS[] = {
         "/", "/thing", "/things/", "/things/1/", "/things/1/x", "//things", "/things/1/parts/2/3"};
-    struct rest_server server;
     struct client client;
-    (void)state;
-    rest_server_open(&server, "{}", TABLES);
-    client_connect(&client, server.port);
+    client_connect(&client, server->port);
     for (size_t i = 0; i < sizeof PATHS / sizeof PATHS[0]; i++) {
         assert_int_equal(rest_server_ask(&client, "GET", PATHS[i], NULL, NULL), 404);
         check_str(client_header(&client, "Content-Type"), "application/problem+json");
         CHECK_BODY(client, "\"type\":\"urn:redrive:not-found\",\"title\":\"not found\"");
     }
     client_close(&client);
-    rest_server_close(&server);
 }
 
-static void other_methods_are_405_with_allow(void **state)
+REST_TEST(other_methods_are_405_with_allow, "{}", TABLES)
 {
-    struct rest_server server;
     struct client client;
-    (void)state;
-    rest_server_open(&server, "{}", TABLES);
-    client_connect(&client, server.port);
+    client_connect(&client, server->port);
     assert_int_equal(rest_server_ask(&client, "PUT", "/things/1", NULL, ""), 405);
     check_str(client_header(&client, "Allow"), "GET, HEAD, DELETE, OPTIONS");
     CHECK_BODY(client, "\"status\":405");
@@ -160,45 +141,33 @@ static void other_methods_are_405_with_allow(void **state)
     check_str(client_header(&client, "Content-Type"), "application/json");
     assert_int_equal(rest_server_ask(&client, "GET", "/things/1", NULL, NULL), 200);
     client_close(&client);
-    rest_server_close(&server);
 }
 
-static void a_problem_names_the_field_and_what_was_expected(void **state)
+REST_TEST(a_problem_names_the_field_and_what_was_expected, "{}", TABLES)
 {
-    struct rest_server server;
     struct client client;
-    (void)state;
-    rest_server_open(&server, "{}", TABLES);
-    client_connect(&client, server.port);
+    client_connect(&client, server->port);
     assert_int_equal(rest_server_ask(&client, "GET", "/wrong", NULL, NULL), 400);
     check_str(buf_str(&client.body),
               "{\"type\":\"urn:redrive:range\",\"title\":\"value is out of range\",\"status\":400,"
               "\"detail\":\"limit is out of range\",\"expected\":\"a number from 1 to 1000\","
               "\"hint\":\"leave it out\",\"field\":\"limit\"}");
     client_close(&client);
-    rest_server_close(&server);
 }
 
-static void an_operation_that_is_refused_is_answered_by_its_code(void **state)
+REST_TEST(an_operation_that_is_refused_is_answered_by_its_code, "{}", TABLES)
 {
-    struct rest_server server;
     struct client client;
-    (void)state;
-    rest_server_open(&server, "{}", TABLES);
-    client_connect(&client, server.port);
+    client_connect(&client, server->port);
     assert_int_equal(rest_server_ask(&client, "POST", "/things", NULL, "{}"), 409);
     CHECK_BODY(client, "\"detail\":\"not now\"");
     client_close(&client);
-    rest_server_close(&server);
 }
 
-static void tokens_open_what_their_scopes_allow(void **state)
+REST_TEST(tokens_open_what_their_scopes_allow, TOKENS, TABLES)
 {
-    struct rest_server server;
     struct client client;
-    (void)state;
-    rest_server_open(&server, TOKENS, TABLES);
-    client_connect(&client, server.port);
+    client_connect(&client, server->port);
     assert_int_equal(rest_server_ask(&client, "GET", "/things/1", NULL, NULL), 401);
     check_str(client_header(&client, "WWW-Authenticate"), "Bearer realm=\"redrive\"");
     assert_int_equal(rest_server_ask(&client, "GET", "/things/1", "secret-x", NULL), 401);
@@ -214,14 +183,12 @@ static void tokens_open_what_their_scopes_allow(void **state)
     assert_int_equal(rest_server_ask(&client, "GET", "/things/1", "secret-b", NULL), 403);
     assert_int_equal(rest_server_ask(&client, "GET", "/health", NULL, NULL), 200);
     client_close(&client);
-    rest_server_close(&server);
 }
 
-static void other_tokens_count_after_a_reload(void **state)
+TEST(other_tokens_count_after_a_reload)
 {
     struct rest_server server;
     struct client client;
-    (void)state;
     rest_server_open(&server, TOKENS, TABLES);
     struct config *other = rest_server_config(&server, "{}");
     client_connect(&client, server.port);
@@ -244,13 +211,10 @@ static int ask_as_browser(struct client *client, const char *host, const char *o
     return client_read(client, false);
 }
 
-static void without_tokens_web_pages_of_others_are_refused(void **state)
+REST_TEST(without_tokens_web_pages_of_others_are_refused, "{}", TABLES)
 {
-    struct rest_server server;
     struct client client;
-    (void)state;
-    rest_server_open(&server, "{}", TABLES);
-    client_connect(&client, server.port);
+    client_connect(&client, server->port);
     assert_int_equal(ask_as_browser(&client, "localhost:7070", NULL), 200);
     assert_int_equal(ask_as_browser(&client, "127.0.0.1:7070", "http://127.0.0.1:7070"), 200);
     assert_int_equal(ask_as_browser(&client, "[::1]:7070", NULL), 200);
@@ -262,7 +226,6 @@ static void without_tokens_web_pages_of_others_are_refused(void **state)
     client_say(&client, "GET /things/1 HTTP/1.0\r\nOrigin: http://\r\n\r\n");
     assert_int_equal(client_read(&client, false), 403);
     client_close(&client);
-    rest_server_close(&server);
 }
 
 static int ask_with(struct client *client, const char *path, const char *host, const char *header)
@@ -281,13 +244,10 @@ static const char *const FOREIGN[] = {
     "Sec-Fetch-Site: same-site\r\n",
 };
 
-static void without_tokens_what_a_proxy_passes_on_is_refused(void **state)
+REST_TEST(without_tokens_what_a_proxy_passes_on_is_refused, "{}", NULL)
 {
-    struct rest_server server;
     struct client client;
-    (void)state;
-    rest_server_open(&server, "{}", NULL);
-    client_connect(&client, server.port);
+    client_connect(&client, server->port);
     assert_int_equal(ask_with(&client, "/jobs", "localhost", "Sec-Fetch-Site: none\r\n"), 200);
     assert_int_equal(ask_with(&client, "/jobs", "localhost", "Sec-Fetch-Site: same-origin\r\n"),
                      200);
@@ -295,64 +255,51 @@ static void without_tokens_what_a_proxy_passes_on_is_refused(void **state)
         assert_int_equal(ask_with(&client, "/jobs", "localhost", FOREIGN[i]), 403);
     CHECK_BODY(client, "without tokens only programs of this machine are served");
     client_close(&client);
-    rest_server_close(&server);
 }
 
-static void health_and_readiness_look_at_the_host(void **state)
+REST_TEST(health_and_readiness_look_at_the_host, "{}", NULL)
 {
     static const char *const PATHS[] = {"/health", "/ready", "/openapi.yaml"};
-    struct rest_server server;
     struct client client;
-    (void)state;
-    rest_server_open(&server, "{}", NULL);
-    client_connect(&client, server.port);
+    client_connect(&client, server->port);
     for (size_t i = 0; i < 3; i++) {
         assert_int_equal(ask_with(&client, PATHS[i], "localhost", ""), 200);
         assert_int_equal(ask_with(&client, PATHS[i], "evil.example", ""), 403);
         assert_int_equal(ask_with(&client, PATHS[i], "localhost", FOREIGN[0]), 403);
     }
     client_close(&client);
-    rest_server_close(&server);
+    rest_server_close(server);
 
     /* Tokens keep strangers out of everything else: a probe may come from another machine. */
-    rest_server_open(&server, TOKENS, NULL);
-    client_connect(&client, server.port);
+    rest_server_open(server, TOKENS, NULL);
+    client_connect(&client, server->port);
     for (size_t i = 0; i < 3; i++) {
         assert_int_equal(ask_with(&client, PATHS[i], "10.0.0.7:7070", ""), 200);
         assert_int_equal(ask_with(&client, PATHS[i], "redrive.example", FOREIGN[0]), 200);
     }
     client_close(&client);
-    rest_server_close(&server);
 }
 
-static void health_is_told(void **state)
+REST_TEST(health_is_told, "{}", NULL)
 {
-    struct rest_server server;
     struct client client;
-    (void)state;
-    rest_server_open(&server, "{}", NULL);
-    client_connect(&client, server.port);
+    client_connect(&client, server->port);
     assert_int_equal(client_get(&client, "/health"), 200);
     CHECK_BODY(client, "\"status\":\"healthy\"");
     CHECK_BODY(client, "\"health_score\":1");
     CHECK_BODY(client, "\"success_rate\":1");
     client_close(&client);
-    rest_server_close(&server);
 }
 
-static void ready_until_told_otherwise(void **state)
+REST_TEST(ready_until_told_otherwise, "{}", NULL)
 {
-    struct rest_server server;
     struct client client;
-    (void)state;
-    rest_server_open(&server, "{}", NULL);
-    client_connect(&client, server.port);
+    client_connect(&client, server->port);
     assert_int_equal(client_get(&client, "/ready"), 200);
-    rest_set_ready(server.rest, false);
+    rest_set_ready(server->rest, false);
     assert_int_equal(client_get(&client, "/ready"), 503);
     assert_int_equal(client_get(&client, "/health"), 200);
     client_close(&client);
-    rest_server_close(&server);
 }
 
 /* Below the path's own line, and before the next path. */
@@ -372,13 +319,10 @@ static bool documents(const char *text, const struct rest_route *route)
     return found && (!end || found < end);
 }
 
-static void openapi_names_every_route(void **state)
+REST_TEST(openapi_names_every_route, "{}", NULL)
 {
-    struct rest_server server;
     struct client client;
-    (void)state;
-    rest_server_open(&server, "{}", NULL);
-    client_connect(&client, server.port);
+    client_connect(&client, server->port);
     assert_int_equal(client_get(&client, "/openapi.yaml"), 200);
     check_str(buf_str(&client.body), OPENAPI_TEXTS[0]);
     for (size_t i = 0; REST_TABLES[i]; i++)
@@ -387,27 +331,4 @@ static void openapi_names_every_route(void **state)
                 fail_msg("docs/openapi.yaml lacks %s %s", http_method_name(route->method),
                          route->path);
     client_close(&client);
-    rest_server_close(&server);
-}
-
-CHECK_FILE(rest)
-{
-    const struct CMUnitTest tests[] = {
-        T(paths_lead_to_routes),
-        T(a_literal_path_comes_before_a_placeholder),
-        T(v1_in_front_means_the_same),
-        T(unknown_paths_are_404_with_a_problem),
-        T(other_methods_are_405_with_allow),
-        T(a_problem_names_the_field_and_what_was_expected),
-        T(an_operation_that_is_refused_is_answered_by_its_code),
-        T(tokens_open_what_their_scopes_allow),
-        T(other_tokens_count_after_a_reload),
-        T(without_tokens_web_pages_of_others_are_refused),
-        T(without_tokens_what_a_proxy_passes_on_is_refused),
-        T(health_and_readiness_look_at_the_host),
-        T(health_is_told),
-        T(ready_until_told_otherwise),
-        T(openapi_names_every_route),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -56,11 +56,12 @@ static const struct rest_route ROUTES[] = {
 };
 static const struct rest_route *const TABLES[] = {ROUTES, NULL};
 
-static void a_request_keeps_the_configuration_it_began_with(void **state)
+#define FIXTURE_TEST(test) TEST_AROUND(test, setup, teardown)
+
+FIXTURE_TEST(a_request_keeps_the_configuration_it_began_with)
 {
     struct rest_server server;
     struct client client;
-    (void)state;
     rest_server_open(&server, "tasks: {first: {}}", TABLES);
     struct config *former = server.config;
     client_connect(&client, server.port);
@@ -84,11 +85,10 @@ static void a_request_keeps_the_configuration_it_began_with(void **state)
     rest_server_close(&server);
 }
 
-static void slow_reads_hold_up_neither_others_nor_a_stop(void **state)
+FIXTURE_TEST(slow_reads_hold_up_neither_others_nor_a_stop)
 {
     struct rest_server server;
     struct client slow[4], client;
-    (void)state;
     rest_server_open(&server, "{}", TABLES);
     for (int i = 0; i < 4; i++) {
         client_connect(&slow[i], server.port);
@@ -116,12 +116,11 @@ static void *close_house(void *server)
 }
 
 /* A reader that has an operation for the committer while everything comes to its end. */
-static void a_late_operation_is_answered_before_the_committer_goes(void **state)
+FIXTURE_TEST(a_late_operation_is_answered_before_the_committer_goes)
 {
     struct rest_server server;
     struct client client;
     pthread_t closing;
-    (void)state;
     rest_server_open(&server, "{}", TABLES);
     rest_server_refused = 0;
     client_connect(&client, server.port);
@@ -168,7 +167,7 @@ static void nothing_more(struct op *op, void *ctx)
 }
 
 /* The store is slow, and the server stops before the claim has its answer. */
-static void a_claim_that_a_stop_was_faster_than_keeps_nothing(void **state)
+FIXTURE_TEST(a_claim_that_a_stop_was_faster_than_keeps_nothing)
 {
     static const struct rest_route CLAIM[] = {
         {HTTP_POST, "/claim", CONFIG_SCOPE_WORK, false, hand_in_claim}, {0}};
@@ -181,7 +180,6 @@ static void a_claim_that_a_stop_was_faster_than_keeps_nothing(void **state)
     struct client client;
     struct store *store;
     pthread_t closing;
-    (void)state;
     rest_server_open(&server, "{}", CLAIM_TABLES);
     assert_int_equal(store_open(server.url, &options, &store, NULL), 0);
     client_connect(&client, server.port);
@@ -209,7 +207,7 @@ static void a_claim_that_a_stop_was_faster_than_keeps_nothing(void **state)
 }
 
 /* A client that is told 503 sends its job again. */
-static void a_job_that_a_stop_finds_on_its_way_to_the_store_is_answered(void **state)
+FIXTURE_TEST(a_job_that_a_stop_finds_on_its_way_to_the_store_is_answered)
 {
     static const struct rest_route SUBMIT[] = {
         {HTTP_POST, "/jobs", CONFIG_SCOPE_ENQUEUE, false, hand_in_job}, {0}};
@@ -218,7 +216,6 @@ static void a_job_that_a_stop_finds_on_its_way_to_the_store_is_answered(void **s
     struct rest_server server;
     struct client client;
     pthread_t closing;
-    (void)state;
     rest_server_open(&server, "{}", SUBMIT_TABLES);
     client_connect(&client, server.port);
     committer_submit(server.committer, &slow);
@@ -231,18 +228,4 @@ static void a_job_that_a_stop_finds_on_its_way_to_the_store_is_answered(void **s
     assert_int_equal(client_read(&client, false), 201);
     (void)pthread_join(closing, NULL);
     client_close(&client);
-}
-
-#define F(function) cmocka_unit_test_setup_teardown(function, setup, teardown)
-
-CHECK_FILE(rest_waits)
-{
-    const struct CMUnitTest tests[] = {
-        F(a_request_keeps_the_configuration_it_began_with),
-        F(slow_reads_hold_up_neither_others_nor_a_stop),
-        F(a_late_operation_is_answered_before_the_committer_goes),
-        F(a_claim_that_a_stop_was_faster_than_keeps_nothing),
-        F(a_job_that_a_stop_finds_on_its_way_to_the_store_is_answered),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -98,10 +98,9 @@ static void check_all_kept(struct samples *samples)
     assert_int_equal(spans(told(samples, "red", 60 * SECOND)), 6);
 }
 
-static void latencies_are_those_of_their_span(void **state)
+TEST(latencies_are_those_of_their_span)
 {
     struct source s = open_source(false);
-    (void)state;
     start(s.times, "red", 90000);
     samples_take_latencies(s.samples, s.times, 10 * SECOND);
     assert_string_equal(told(s.samples, "red", HOUR), "[]");
@@ -121,10 +120,9 @@ static void latencies_are_those_of_their_span(void **state)
     close_source(&s);
 }
 
-static void old_latencies_make_room(void **state)
+TEST(old_latencies_make_room)
 {
     struct source s = open_source(false);
-    (void)state;
     start(s.times, "red", 1);
     for (int64_t i = 1; i <= 2 * SAMPLES_KEPT; i++)
         samples_take_latencies(s.samples, s.times, i * 10 * SECOND);
@@ -132,10 +130,9 @@ static void old_latencies_make_room(void **state)
     close_source(&s);
 }
 
-static void percentiles_are_interpolated(void **state)
+TEST(percentiles_are_interpolated)
 {
     uint64_t counts[RUN_TIMES_N_BOUNDS + 1] = {0};
-    (void)state;
     assert_true(latency_percentile(counts, 0.5) < 0);
     counts[0] = 100; /* up to 0.005 s */
     assert_true(fabs(latency_percentile(counts, 0.5) - 0.0025) < 1e-9);
@@ -146,10 +143,9 @@ static void percentiles_are_interpolated(void **state)
     assert_true(fabs(latency_percentile(counts, 0.99) - 1800) < 1e-9);
 }
 
-static void rates_are_what_counters_grew_by(void **state)
+TEST(rates_are_what_counters_grew_by)
 {
     struct source s = open_source(true);
-    (void)state;
     count(s.store, "red", "jobs_completed", 5);
     assert_true(samples_take_rates(s.samples, s.store, 10 * SECOND) >= SAMPLES_STEP_MS);
     assert_string_equal(told(s.samples, "red", HOUR), "[]");
@@ -166,26 +162,13 @@ static void rates_are_what_counters_grew_by(void **state)
     close_source(&s);
 }
 
-static void old_rates_make_room(void **state)
+TEST(old_rates_make_room)
 {
     struct source s = open_source(true);
-    (void)state;
     for (int64_t i = 1; i <= 2 * SAMPLES_KEPT; i++) {
         count(s.store, "red", "jobs_completed", 1);
         samples_take_rates(s.samples, s.store, i * 10 * SECOND);
     }
     check_all_kept(s.samples);
     close_source(&s);
-}
-
-CHECK_FILE(samples)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(latencies_are_those_of_their_span),
-        cmocka_unit_test(old_latencies_make_room),
-        cmocka_unit_test(percentiles_are_interpolated),
-        cmocka_unit_test(rates_are_what_counters_grew_by),
-        cmocka_unit_test(old_rates_make_room),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -93,10 +93,11 @@ static int run(const struct job_filter *filter, struct search *search)
 
 #define RUN(...) run(&(struct job_filter){.order = ORDER_NEWEST, __VA_ARGS__}, &search)
 
-static void a_search_looks_at_every_job_in_few_steps(void **state)
+#define FIXTURE_TEST(test) TEST_AROUND(test, setup, teardown)
+
+FIXTURE_TEST(a_search_looks_at_every_job_in_few_steps)
 {
     struct search search;
-    (void)state;
     assert_int_equal(RUN(.tenant = STR("acme"), .text = STR("words")), 1);
     assert_true(search.is_over);
     assert_in_range(bed.n_lists, 2, 8);
@@ -109,14 +110,13 @@ static void a_search_looks_at_every_job_in_few_steps(void **state)
 }
 
 /* In one step where the store has an index of these, else in several. */
-static void an_index_saves_steps(void **state)
+FIXTURE_TEST(an_index_saves_steps)
 {
     struct search search;
     const struct job_filter filters[] = {
         {.order = ORDER_NEWEST, .tenant = STR("acme"), .user = STR("ann")},
         {.order = ORDER_NEWEST, .task = STR("rare")},
     };
-    (void)state;
     bed.counts[1].task = STR("rare");
     for (size_t i = 0; i < 2; i++) {
         (void)run(&filters[i], &search);
@@ -134,12 +134,11 @@ static void an_index_saves_steps(void **state)
     assert_true(bed.lists[0].until_seq < 1000001 - SEARCH_STEP);
 }
 
-static void counts_are_read_for_the_first_page_alone(void **state)
+FIXTURE_TEST(counts_are_read_for_the_first_page_alone)
 {
     struct search search;
     char cursor[JOB_CURSOR_MAX];
     struct job_filter next = {.order = ORDER_NEWEST, .tenant = STR("acme"), .text = STR("words")};
-    (void)state;
     assert_int_equal(RUN(.tenant = STR("acme"), .text = STR("words")), 1);
     search.is_over = false;
     search.filter.after_seq = 5000;
@@ -151,13 +150,12 @@ static void counts_are_read_for_the_first_page_alone(void **state)
     assert_true(bed.lists[0].is_most);
 }
 
-static void few_jobs_of_some_states_take_one_step_on_every_page(void **state)
+FIXTURE_TEST(few_jobs_of_some_states_take_one_step_on_every_page)
 {
     struct search search;
     char cursor[JOB_CURSOR_MAX];
     const uint32_t dead = STATE_BIT(DEAD_LETTER);
     struct job_filter next = {.order = ORDER_NEWEST, .tenant = STR("acme"), .states = dead};
-    (void)state;
     assert_int_equal(RUN(.tenant = STR("acme"), .states = dead), 1);
     assert_int_equal(bed.n_lists, 1);
     assert_true(bed.lists[0].is_few);
@@ -171,10 +169,9 @@ static void few_jobs_of_some_states_take_one_step_on_every_page(void **state)
     assert_int_equal(bed.lists[0].until_seq, 0);
 }
 
-static void a_task_that_few_jobs_have_is_told_to_the_store(void **state)
+FIXTURE_TEST(a_task_that_few_jobs_have_is_told_to_the_store)
 {
     struct search search;
-    (void)state;
     (void)RUN(.task = STR("t"));
     assert_false(bed.lists[0].is_rare);
     (void)RUN(.task = STR("t"), .states = STATE_BIT(COMPLETED) | STATE_BIT(DEAD_LETTER));
@@ -190,20 +187,18 @@ static void a_task_that_few_jobs_have_is_told_to_the_store(void **state)
 }
 
 /* An index by class leads to fewer jobs than that of the state, as a rule. */
-static void few_states_are_no_reason_to_leave_the_index_of_an_error(void **state)
+FIXTURE_TEST(few_states_are_no_reason_to_leave_the_index_of_an_error)
 {
     struct search search;
-    (void)state;
     (void)RUN(.states = STATE_BIT(DEAD_LETTER), .classes = 1u << REDRIVE_CLASS_NETWORK);
     assert_false(bed.lists[0].is_few);
     (void)RUN(.states = STATE_BIT(DEAD_LETTER), .text = STR("words"));
     assert_true(bed.lists[0].is_few);
 }
 
-static void what_no_job_can_be_is_not_looked_for(void **state)
+FIXTURE_TEST(what_no_job_can_be_is_not_looked_for)
 {
     struct search search;
-    (void)state;
     assert_int_equal(RUN(.tenant = STR("acme"), .task = STR("nothing")), 1);
     assert_int_equal(bed.n_lists, 0);
     assert_int_equal(RUN(.tenant = STR("acme"), .states = STATE_BIT(FAILED)), 1);
@@ -213,11 +208,10 @@ static void what_no_job_can_be_is_not_looked_for(void **state)
     assert_true(search.is_over);
 }
 
-static void a_reason_is_looked_for_among_jobs_that_can_have_one(void **state)
+FIXTURE_TEST(a_reason_is_looked_for_among_jobs_that_can_have_one)
 {
     struct search search;
     const uint32_t some = STATE_BIT(FAILED) | STATE_BIT(DEAD_LETTER) | STATE_BIT(CANCELLED);
-    (void)state;
     (void)RUN(.tenant = STR("acme"), .reasons = 1u << REDRIVE_REASON_EXHAUSTED);
     assert_int_equal(bed.n_lists, 1);
     assert_int_equal(bed.lists[0].states, some);
@@ -230,9 +224,8 @@ static void a_reason_is_looked_for_among_jobs_that_can_have_one(void **state)
 
 /* A change of all that match is made in transactions, in which a look at every job would hold up
  * all others. */
-static void a_change_of_few_jobs_does_not_look_at_the_others(void **state)
+FIXTURE_TEST(a_change_of_few_jobs_does_not_look_at_the_others)
 {
-    (void)state;
     struct bulk bulk;
     struct bulk_forecast forecast;
     bulk_init(&bulk, MOVE_REDRIVE, &(struct job_filter){.tenant = STR("acme")}, 1);
@@ -242,25 +235,4 @@ static void a_change_of_few_jobs_does_not_look_at_the_others(void **state)
     bulk_init(&bulk, MOVE_REDRIVE, &(struct job_filter){.tenant = STR("zeta")}, 1);
     assert_int_equal(bulk_count(wrap_store(&bed.wrap), &bulk, UINT64_MAX, &forecast, NULL), 0);
     assert_int_equal(bed.n_lists, 1);
-}
-
-CHECK_FILE(search)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(a_search_looks_at_every_job_in_few_steps, setup, teardown),
-        cmocka_unit_test_setup_teardown(an_index_saves_steps, setup, teardown),
-        cmocka_unit_test_setup_teardown(counts_are_read_for_the_first_page_alone, setup, teardown),
-        cmocka_unit_test_setup_teardown(few_jobs_of_some_states_take_one_step_on_every_page, setup,
-                                        teardown),
-        cmocka_unit_test_setup_teardown(a_task_that_few_jobs_have_is_told_to_the_store, setup,
-                                        teardown),
-        cmocka_unit_test_setup_teardown(few_states_are_no_reason_to_leave_the_index_of_an_error,
-                                        setup, teardown),
-        cmocka_unit_test_setup_teardown(what_no_job_can_be_is_not_looked_for, setup, teardown),
-        cmocka_unit_test_setup_teardown(a_reason_is_looked_for_among_jobs_that_can_have_one, setup,
-                                        teardown),
-        cmocka_unit_test_setup_teardown(a_change_of_few_jobs_does_not_look_at_the_others, setup,
-                                        teardown),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -118,13 +118,12 @@ static void ask_on(struct tls_client *c, const char *text, char *out, size_t siz
     out[n] = '\0';
 }
 
-static void period_of_a_certificate_is_known(void **state)
+TEST(period_of_a_certificate_is_known)
 {
     const int64_t now_ms = (int64_t)time(NULL) * 1000, hour_ms = 3600 * 1000;
     const int64_t month_ms = TLS_WARN_BEFORE_MS;
     struct redrive_err err = {0};
     struct tls_identity *identity = make_identity("localhost"); /* for an hour */
-    (void)state;
     assert_in_range(tls_identity_end_ms(identity), now_ms + hour_ms - 60000,
                     now_ms + hour_ms + 60000);
     assert_true(tls_identity_is_ending(identity, now_ms, &err));
@@ -138,13 +137,12 @@ static void period_of_a_certificate_is_known(void **state)
 
 #define ASK "GET /echo HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n"
 
-static void requests_come_over_tls(void **state)
+TEST(requests_come_over_tls)
 {
     struct bench bench;
     struct tls_client client;
     struct tls_identity *identity = make_identity("localhost");
     char answer[2000];
-    (void)state;
     bench_start(&bench, (struct http_server_options){.tls = identity});
     tls_identity_free(identity);
     for (int i = 0; i < 2; i++) {
@@ -158,7 +156,7 @@ static void requests_come_over_tls(void **state)
     bench_stop(&bench);
 }
 
-static void old_versions_are_refused(void **state)
+TEST(old_versions_are_refused)
 {
     static const struct {
         const char *priorities;
@@ -172,7 +170,6 @@ static void old_versions_are_refused(void **state)
     struct bench bench;
     struct tls_client client;
     struct tls_identity *identity = make_identity("localhost");
-    (void)state;
     bench_start(&bench, (struct http_server_options){.tls = identity});
     tls_identity_free(identity);
     for (size_t i = 0; i < sizeof CASES / sizeof CASES[0]; i++) {
@@ -183,13 +180,12 @@ static void old_versions_are_refused(void **state)
     bench_stop(&bench);
 }
 
-static void another_certificate_is_shown_to_who_comes_later(void **state)
+TEST(another_certificate_is_shown_to_who_comes_later)
 {
     struct bench bench;
     struct tls_client before, after;
     struct tls_identity *first = make_identity("first"), *second = make_identity("second");
     char name[64], answer[2000];
-    (void)state;
     assert_true(tls_identity_same(first, first));
     assert_false(tls_identity_same(first, second));
     bench_start(&bench, (struct http_server_options){.tls = first});
@@ -209,12 +205,11 @@ static void another_certificate_is_shown_to_who_comes_later(void **state)
     bench_stop(&bench);
 }
 
-static void what_cannot_be_used_is_told(void **state)
+TEST(what_cannot_be_used_is_told)
 {
     struct pair a, b;
     struct tls_identity *identity = NULL;
     struct redrive_err err = {0};
-    (void)state;
     make_pair("a", &a);
     make_pair("b", &b);
     assert_int_equal(tls_identity_new(STR("no PEM"), text_of(&a.key), &NAMES, &identity, &err),
@@ -231,12 +226,11 @@ static void what_cannot_be_used_is_told(void **state)
     free_pair(&b);
 }
 
-static void what_is_not_tls_is_closed(void **state)
+TEST(what_is_not_tls_is_closed)
 {
     struct bench bench;
     struct tls_identity *identity = make_identity("localhost");
     struct client client;
-    (void)state;
     bench_start(&bench, (struct http_server_options){.tls = identity, .idle_timeout_ms = 300});
     tls_identity_free(identity);
     client_connect(&client, bench.port);
@@ -249,14 +243,4 @@ static void what_is_not_tls_is_closed(void **state)
     client_close(&client);
     assert_int_equal(bench.n_requests, 0);
     bench_stop(&bench);
-}
-
-CHECK_FILE(tls)
-{
-    const struct CMUnitTest tests[] = {
-        T(period_of_a_certificate_is_known), T(requests_come_over_tls),
-        T(old_versions_are_refused),         T(another_certificate_is_shown_to_who_comes_later),
-        T(what_cannot_be_used_is_told),      T(what_is_not_tls_is_closed),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

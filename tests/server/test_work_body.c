@@ -44,9 +44,8 @@ static int teardown(void **state)
 
 /* ---- Claims ---------------------------------------------------------------------------------- */
 
-static void a_claim_may_say_nothing(void **state)
+TEST(a_claim_may_say_nothing)
 {
-    (void)state;
     assert_int_equal(read_claim(""), 0);
     assert_int_equal(claim.n, 1);
     assert_int_equal(claim.wait_ms, 0);
@@ -54,9 +53,8 @@ static void a_claim_may_say_nothing(void **state)
     assert_int_equal(claim.queues.n, 0);
 }
 
-static void a_claim_may_say_everything(void **state)
+TEST(a_claim_may_say_everything)
 {
-    (void)state;
     assert_int_equal(read_claim("{\"queues\":[\"a\",\"b\"],\"tasks\":[\"t\"],\"n\":10,"
                                 "\"worker\":\"w1\",\"lease\":\"1m\",\"wait\":2.5}"),
                      0);
@@ -69,9 +67,8 @@ static void a_claim_may_say_everything(void **state)
     assert_int_equal(claim.wait_ms, 2500);
 }
 
-static void a_claim_has_limits(void **state)
+TEST(a_claim_has_limits)
 {
-    (void)state;
     assert_int_equal(read_claim("{\"n\":501}"), REDRIVE_E_RANGE);
     assert_string_equal(claim.field, "n");
     assert_int_equal(read_claim("{\"wait\":61}"), REDRIVE_E_RANGE);
@@ -87,9 +84,8 @@ static void a_claim_has_limits(void **state)
 
 /* ---- Tokens ---------------------------------------------------------------------------------- */
 
-static void a_token_is_read_as_it_was_written(void **state)
+TEST(a_token_is_read_as_it_was_written)
 {
-    (void)state;
     char text[LEASE_TOKEN_MAX];
     const uint64_t tokens[] = {1, 255, UINT64_C(0x0123456789abcdef), UINT64_MAX};
     for (size_t i = 0; i < sizeof tokens / sizeof tokens[0]; i++)
@@ -113,9 +109,8 @@ static const struct outcome *outcome_of(const char *members)
     return &settle.settlements[0].outcome;
 }
 
-static void a_success_has_a_result(void **state)
+TEST(a_success_has_a_result)
 {
-    (void)state;
     const struct outcome *o = outcome_of(",\"status\":\"SUCCESS\",\"result\":{\"a\": 1}");
     assert_int_equal(o->ending, ENDING_RAN);
     assert_string_equal(o->failure.status, "SUCCESS");
@@ -126,9 +121,8 @@ static void a_success_has_a_result(void **state)
     check_str(settle.settlements[0].result, "{\"a\": 1}");
 }
 
-static void a_failure_may_be_a_class_or_a_word_or_an_error(void **state)
+TEST(a_failure_may_be_a_class_or_a_word_or_an_error)
 {
-    (void)state;
     assert_string_equal(outcome_of(",\"class\":\"network\"")->failure.status, "network");
     assert_string_equal(outcome_of(",\"status\":\"TRANSIENT_FAIL\"")->failure.status,
                         "TRANSIENT_FAIL");
@@ -148,9 +142,8 @@ static void a_failure_may_be_a_class_or_a_word_or_an_error(void **state)
     assert_int_equal(o->failure.retry_after_ms, 1500);
 }
 
-static void a_job_may_be_given_back(void **state)
+TEST(a_job_may_be_given_back)
 {
-    (void)state;
     assert_int_equal(outcome_of(",\"release\":true")->ending, ENDING_RELEASED);
     const struct outcome *o = outcome_of(",\"snooze\":\"10m\"");
     assert_int_equal(o->ending, ENDING_SNOOZED);
@@ -163,9 +156,8 @@ static void check_settle_fault(const char *text, int code, const char *field)
     assert_string_equal(settle.field, field);
 }
 
-static void a_settlement_that_says_nothing_is_refused(void **state)
+TEST(a_settlement_that_says_nothing_is_refused)
 {
-    (void)state;
     check_settle_fault("{\"items\":[{" LEASE "}]}", REDRIVE_E_INVALID, "items[0].status");
     check_settle_fault("{\"items\":[{" LEASE ",\"status\":\"SUCCES\"}]}", REDRIVE_E_INVALID,
                        "items[0].status");
@@ -182,9 +174,8 @@ static void a_settlement_that_says_nothing_is_refused(void **state)
     check_settle_fault("{\"items\":[", REDRIVE_E_PARSE, "");
 }
 
-static void bad_item_does_not_spoil_its_neighbours(void **state)
+TEST(bad_item_does_not_spoil_its_neighbours)
 {
-    (void)state;
     assert_int_equal(read_settle("{\"items\":[{\"token\":\"t\"},{" LEASE
                                  ",\"status\":\"SUCCESS\",\"result\":1},{\"result\":2,\"status\":"
                                  "\"BANANA\",\"token\":\"u\",\"id\":\"k\"},3,{" LEASE
@@ -205,18 +196,16 @@ static void bad_item_does_not_spoil_its_neighbours(void **state)
     assert_string_equal(settle.faults[3]->field, "items[3]");
 }
 
-static void no_items_are_no_mistake(void **state)
+TEST(no_items_are_no_mistake)
 {
-    (void)state;
     assert_int_equal(read_settle("{\"items\":[]}"), 0);
     assert_int_equal(settle.n, 0);
 }
 
 /* ---- Heartbeats ------------------------------------------------------------------------------ */
 
-static void a_heartbeat_names_its_lease(void **state)
+TEST(a_heartbeat_names_its_lease)
 {
-    (void)state;
     assert_int_equal(read_extend("{\"items\":[{" LEASE ",\"lease\":30},{" LEASE "}]}"), 0);
     assert_int_equal(extend.n, 2);
     assert_int_equal(extend.extensions[0].lease_ms, 30000);
@@ -227,20 +216,7 @@ static void a_heartbeat_names_its_lease(void **state)
     assert_string_equal(extend.field, "items[0].lease");
 }
 
-CHECK_FILE(work_body)
+TEST_MAIN(argc, argv)
 {
-    const struct CMUnitTest tests[] = {
-        T(a_claim_may_say_nothing),
-        T(a_claim_may_say_everything),
-        T(a_claim_has_limits),
-        T(a_token_is_read_as_it_was_written),
-        T(a_success_has_a_result),
-        T(a_failure_may_be_a_class_or_a_word_or_an_error),
-        T(a_job_may_be_given_back),
-        T(a_settlement_that_says_nothing_is_refused),
-        T(bad_item_does_not_spoil_its_neighbours),
-        T(no_items_are_no_mistake),
-        T(a_heartbeat_names_its_lease),
-    };
-    return cmocka_run_group_tests(tests, NULL, teardown);
+    return check_run(NULL, teardown);
 }

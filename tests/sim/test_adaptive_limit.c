@@ -59,9 +59,8 @@ static double per_second(const struct seen *seen)
     return (double)(seen->calls - seen->refused) * 1000 / (double)(seen->to_ms - seen->from_ms);
 }
 
-static void it_finds_a_rate_limit_and_keeps_to_it(void **state)
+TEST(it_finds_a_rate_limit_and_keeps_to_it)
 {
-    (void)state;
     const struct service_config service = {.rate_limit = CAPACITY, .latency_ms = 250};
     for (uint64_t seed = 1; seed <= 10; seed++) {
         const struct seen seen = run(&service, &USUAL, seed);
@@ -72,9 +71,8 @@ static void it_finds_a_rate_limit_and_keeps_to_it(void **state)
     assert_true((double)without.refused > 0.3 * (double)without.calls);
 }
 
-static void it_finds_the_capacity_of_a_service_that_gets_slow(void **state)
+TEST(it_finds_the_capacity_of_a_service_that_gets_slow)
 {
-    (void)state;
     const struct service_config service = {
         .capacity = CAPACITY, .overload_waits = true, .latency_ms = 250, .timeout_ms = 2000};
     for (uint64_t seed = 1; seed <= 10; seed++) {
@@ -86,21 +84,10 @@ static void it_finds_the_capacity_of_a_service_that_gets_slow(void **state)
     assert_true(per_second(&without) < 0.1 * CAPACITY);
 }
 
-static void it_keeps_to_its_floor_and_its_ceiling(void **state)
+TEST(it_keeps_to_its_floor_and_its_ceiling)
 {
-    (void)state;
     const struct service_config service = {.latency_ms = 250};
     const struct adaptive_config few = {5, 5};
     const struct seen seen = run(&service, &few, 1);
     assert_true(per_second(&seen) > 18 && per_second(&seen) < 22); /* 5 calls of 250 ms */
-}
-
-CHECK_FILE(adaptive_limit)
-{
-    const struct CMUnitTest tests[] = {
-        T(it_finds_a_rate_limit_and_keeps_to_it),
-        T(it_finds_the_capacity_of_a_service_that_gets_slow),
-        T(it_keeps_to_its_floor_and_its_ceiling),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -44,9 +44,8 @@ static struct comparison run(double error_rate, double jobs_per_s, uint64_t seed
     return ret;
 }
 
-static void a_job_is_decided_by_the_policy_of_its_arm(void **state)
+TEST(a_job_is_decided_by_the_policy_of_its_arm)
 {
-    (void)state;
     set_arm(&ARMS[0], 1, 1000);
     set_arm(&ARMS[1], 6, 1000);
     struct comparison c = run(1, 20, 1);
@@ -60,9 +59,8 @@ static void a_job_is_decided_by_the_policy_of_its_arm(void **state)
 }
 
 /* As many arms hear of the same jobs as there are: none is counted twice. */
-static void jobs_are_divided_and_timed(void **state)
+TEST(jobs_are_divided_and_timed)
 {
-    (void)state;
     set_arm(&ARMS[0], 3, 1000);
     set_arm(&ARMS[1], 3, 5000);
     struct comparison c = run(0.3, 50, 1);
@@ -88,9 +86,8 @@ static void jobs_are_divided_and_timed(void **state)
 /* Two arms of the same policy differ by chance alone: one interval in twenty may say otherwise.
  * With 300 runs, 15 are expected; more than 30 or fewer than 3 would be a chance of one in 5,000.
  */
-static void arms_that_are_alike_seldom_look_different(void **state)
+TEST(arms_that_are_alike_seldom_look_different)
 {
-    (void)state;
     int wrong[MEASURE_KINDS] = {0};
     set_arm(&ARMS[0], 3, 1000);
     set_arm(&ARMS[1], 3, 1000);
@@ -109,9 +106,8 @@ static void arms_that_are_alike_seldom_look_different(void **state)
             fail_msg("%s: %d of 300", measure_name((enum measure_kind)kind), wrong[kind]);
 }
 
-static void arms_of_different_length_are_described(void **state)
+TEST(arms_of_different_length_are_described)
 {
-    (void)state;
     struct buf text;
     set_arm(&ARMS[0], 1, 1000);
     set_arm(&ARMS[1], 6, 1000);
@@ -128,15 +124,4 @@ static void arms_of_different_length_are_described(void **state)
     assert_non_null(strstr(buf_cstr(&text), "stroke=\"#e69f00\""));
     buf_release(&text);
     comparison_release(&c);
-}
-
-CHECK_FILE(arms)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_job_is_decided_by_the_policy_of_its_arm),
-        cmocka_unit_test(jobs_are_divided_and_timed),
-        cmocka_unit_test(arms_that_are_alike_seldom_look_different),
-        cmocka_unit_test(arms_of_different_length_are_described),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

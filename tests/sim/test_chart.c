@@ -58,9 +58,8 @@ static void check_numbers(const char *svg)
     assert_null(strstr(svg, "=\"-"));
 }
 
-static void every_strategy_has_its_line_and_its_legend(void **state)
+TEST(every_strategy_has_its_line_and_its_legend)
 {
-    (void)state;
     struct compare_options options;
     struct buf svg;
     compare_options_init(&options);
@@ -76,9 +75,8 @@ static void every_strategy_has_its_line_and_its_legend(void **state)
     buf_release(&svg);
 }
 
-static void the_same_seed_draws_the_same_bytes(void **state)
+TEST(the_same_seed_draws_the_same_bytes)
 {
-    (void)state;
     struct compare_options options;
     struct buf a;
     struct buf b;
@@ -97,9 +95,8 @@ static void the_same_seed_draws_the_same_bytes(void **state)
 }
 
 /* The stroke of the line of one strategy, which must not depend on its company. */
-static void a_strategy_looks_the_same_in_any_company(void **state)
+TEST(a_strategy_looks_the_same_in_any_company)
 {
-    (void)state;
     struct compare_options options;
     struct buf svg;
     compare_options_init(&options);
@@ -111,9 +108,8 @@ static void a_strategy_looks_the_same_in_any_company(void **state)
     buf_release(&svg);
 }
 
-static void without_an_outage_none_is_named(void **state)
+TEST(without_an_outage_none_is_named)
 {
-    (void)state;
     struct compare_options options;
     struct buf svg;
     compare_options_init(&options);
@@ -127,9 +123,8 @@ static void without_an_outage_none_is_named(void **state)
     buf_release(&svg);
 }
 
-static void odd_runs_can_be_drawn_too(void **state)
+TEST(odd_runs_can_be_drawn_too)
 {
-    (void)state;
     struct compare_options options;
     struct buf svg;
     compare_options_init(&options);
@@ -151,16 +146,4 @@ static void odd_runs_can_be_drawn_too(void **state)
     check_numbers(buf_cstr(&svg));
     assert_non_null(strstr(buf_cstr(&svg), "time (min)"));
     buf_release(&svg);
-}
-
-CHECK_FILE(chart)
-{
-    const struct CMUnitTest tests[] = {
-        T(every_strategy_has_its_line_and_its_legend),
-        T(the_same_seed_draws_the_same_bytes),
-        T(a_strategy_looks_the_same_in_any_company),
-        T(without_an_outage_none_is_named),
-        T(odd_runs_can_be_drawn_too),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

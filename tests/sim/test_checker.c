@@ -179,9 +179,10 @@ static void half_open(struct script *s)
         move(s, SIM_UNPARKED, 1020, job, REDRIVE_STATE_QUEUED);
 }
 
-static void right_lives_pass(void **state)
+#define SCRIPT_TEST(test) TEST_WITH(test, begin, end, struct script *s)
+
+SCRIPT_TEST(right_lives_pass)
 {
-    struct script *s = *state;
     fail_once(s, 0);
     due(s, 120, 0);
     start(s, 120, 0);
@@ -193,9 +194,8 @@ static void right_lives_pass(void **state)
     expect(s, "");
 }
 
-static void right_probes_pass(void **state)
+SCRIPT_TEST(right_probes_pass)
 {
-    struct script *s = *state;
     half_open(s);
     start(s, 1020, 1);
     start(s, 1020, 2);
@@ -205,9 +205,8 @@ static void right_probes_pass(void **state)
     expect(s, "");
 }
 
-static void a_start_one_ms_early_is_caught(void **state)
+SCRIPT_TEST(a_start_one_ms_early_is_caught)
 {
-    struct script *s = *state;
     struct sim_event e = event(s, SIM_SUBMITTED, 0, 0, REDRIVE_STATE_QUEUED);
     e.process_after_ms = 50;
     tell(s, &e);
@@ -215,17 +214,15 @@ static void a_start_one_ms_early_is_caught(void **state)
     expect(s, "started at 49 ms, before process_after 50 ms");
 }
 
-static void a_lock_that_ends_early_is_caught(void **state)
+SCRIPT_TEST(a_lock_that_ends_early_is_caught)
 {
-    struct script *s = *state;
     fail_once(s, 0);
     due(s, 119, 0);
     expect(s, "due at 119 ms, before process_after 120 ms");
 }
 
-static void an_attempt_burned_while_parked_is_caught(void **state)
+SCRIPT_TEST(an_attempt_burned_while_parked_is_caught)
 {
-    struct script *s = *state;
     park(s);
     breaker_becomes(s, 1020, REDRIVE_BREAKER_HALF_OPEN);
     s->attempts[1]++;
@@ -233,9 +230,8 @@ static void an_attempt_burned_while_parked_is_caught(void **state)
     expect(s, "counts 1 attempts in epoch 1, which are 0");
 }
 
-static void an_attempt_burned_by_a_release_is_caught(void **state)
+SCRIPT_TEST(an_attempt_burned_by_a_release_is_caught)
 {
-    struct script *s = *state;
     struct decision burns = {
         .state = REDRIVE_STATE_QUEUED, .uses_attempt = true, .breaker = BREAKER_NEUTRAL};
     submit(s, 0, 0);
@@ -244,9 +240,8 @@ static void an_attempt_burned_by_a_release_is_caught(void **state)
     expect(s, "the same question got another answer");
 }
 
-static void one_attempt_too_many_is_caught(void **state)
+SCRIPT_TEST(one_attempt_too_many_is_caught)
 {
-    struct script *s = *state;
     struct decision again = {.state = REDRIVE_STATE_RETRYING,
                              .delay_ms = 100,
                              .class_ = REDRIVE_CLASS_TRANSIENT,
@@ -262,9 +257,8 @@ static void one_attempt_too_many_is_caught(void **state)
     expect(s, "retried after its last attempt");
 }
 
-static void a_start_beyond_the_limit_is_caught(void **state)
+SCRIPT_TEST(a_start_beyond_the_limit_is_caught)
 {
-    struct script *s = *state;
     submit(s, 0, 0);
     start(s, 10, 0);
     settle(s, 20, 0, (struct outcome){.ending = ENDING_RELEASED}, NULL);
@@ -273,9 +267,8 @@ static void a_start_beyond_the_limit_is_caught(void **state)
     expect(s, "attempt 4 of 1");
 }
 
-static void an_attempt_too_few_is_caught(void **state)
+SCRIPT_TEST(an_attempt_too_few_is_caught)
 {
-    struct script *s = *state;
     struct decision gives_up = {.state = REDRIVE_STATE_DEAD_LETTER,
                                 .reason = REDRIVE_REASON_EXHAUSTED,
                                 .class_ = REDRIVE_CLASS_TRANSIENT,
@@ -286,9 +279,8 @@ static void an_attempt_too_few_is_caught(void **state)
     expect(s, "exhausted with attempts left");
 }
 
-static void a_terminal_state_left_is_caught(void **state)
+SCRIPT_TEST(a_terminal_state_left_is_caught)
 {
-    struct script *s = *state;
     submit(s, 0, 0);
     start(s, 10, 0);
     settle(s, 20, 0, SUCCEEDS, NULL);
@@ -296,9 +288,8 @@ static void a_terminal_state_left_is_caught(void **state)
     expect(s, "left completed, which is final");
 }
 
-static void a_redrive_of_a_completed_job_is_caught(void **state)
+SCRIPT_TEST(a_redrive_of_a_completed_job_is_caught)
 {
-    struct script *s = *state;
     submit(s, 0, 0);
     start(s, 10, 0);
     settle(s, 20, 0, SUCCEEDS, NULL);
@@ -306,17 +297,15 @@ static void a_redrive_of_a_completed_job_is_caught(void **state)
     expect(s, "moved from completed to queued");
 }
 
-static void a_move_that_is_not_in_the_table_is_caught(void **state)
+SCRIPT_TEST(a_move_that_is_not_in_the_table_is_caught)
 {
-    struct script *s = *state;
     fail_once(s, 0);
     move(s, SIM_PARKED, 30, 0, REDRIVE_STATE_PARKED);
     expect(s, "moved from retrying to parked");
 }
 
-static void a_delay_beyond_the_policy_is_caught(void **state)
+SCRIPT_TEST(a_delay_beyond_the_policy_is_caught)
 {
-    struct script *s = *state;
     struct decision late = {.state = REDRIVE_STATE_RETRYING,
                             .delay_ms = 101,
                             .class_ = REDRIVE_CLASS_TRANSIENT,
@@ -327,18 +316,16 @@ static void a_delay_beyond_the_policy_is_caught(void **state)
     expect(s, "delay 101 ms is not within 100 to 100 ms");
 }
 
-static void a_start_through_an_open_breaker_is_caught(void **state)
+SCRIPT_TEST(a_start_through_an_open_breaker_is_caught)
 {
-    struct script *s = *state;
     park(s);
     submit(s, 60, 2);
     start(s, 60, 2);
     expect(s, "started while the breaker was open");
 }
 
-static void a_breaker_that_does_not_open_is_caught(void **state)
+SCRIPT_TEST(a_breaker_that_does_not_open_is_caught)
 {
-    struct script *s = *state;
     checker_begin(&s->checker, &s->policy, &s->breaker);
     fail_once(s, 0);
     submit(s, 30, 1);
@@ -346,17 +333,15 @@ static void a_breaker_that_does_not_open_is_caught(void **state)
     expect(s, "started after 1 counted failures in a row");
 }
 
-static void a_breaker_that_recovers_early_is_caught(void **state)
+SCRIPT_TEST(a_breaker_that_recovers_early_is_caught)
 {
-    struct script *s = *state;
     park(s);
     breaker_becomes(s, 1000, REDRIVE_BREAKER_HALF_OPEN);
     expect(s, "the breaker went from open to half_open for no reason");
 }
 
-static void one_probe_too_many_is_caught(void **state)
+SCRIPT_TEST(one_probe_too_many_is_caught)
 {
-    struct script *s = *state;
     half_open(s);
     start(s, 1020, 1);
     start(s, 1020, 2);
@@ -365,27 +350,24 @@ static void one_probe_too_many_is_caught(void **state)
     expect(s, "probe 3 of at most 2");
 }
 
-static void a_lapsed_probe_that_is_overlooked_is_caught(void **state)
+SCRIPT_TEST(a_lapsed_probe_that_is_overlooked_is_caught)
 {
-    struct script *s = *state;
     half_open(s);
     start(s, 1020, 1);
     start(s, 1020 + s->breaker.probe_lease_ms, 2);
     expect(s, "a probe has lapsed");
 }
 
-static void a_lost_job_is_caught(void **state)
+SCRIPT_TEST(a_lost_job_is_caught)
 {
-    struct script *s = *state;
     fail_once(s, 0);
     struct sim_totals totals = {.submitted = 1};
     checker_finish(&s->checker, &totals);
     expect(s, "0 jobs are retrying, by the books 1");
 }
 
-static void a_job_that_never_ends_is_caught(void **state)
+SCRIPT_TEST(a_job_that_never_ends_is_caught)
 {
-    struct script *s = *state;
     fail_once(s, 0);
     struct sim_totals totals = {.submitted = 1, .in_state[REDRIVE_STATE_RETRYING] = 1};
     checker_finish(&s->checker, &totals);
@@ -409,9 +391,8 @@ static void burn_while_parked(const struct sim_event *event, void *ctx)
     checker_observe(&copy, burner->checker);
 }
 
-static void a_burning_queue_is_caught_in_real_runs(void **state)
+SCRIPT_TEST(a_burning_queue_is_caught_in_real_runs)
 {
-    struct script *s = *state;
     int caught = 0;
     for (uint64_t seed = 1; seed <= 50; seed++) {
         struct random_world world;
@@ -429,9 +410,8 @@ static void a_burning_queue_is_caught_in_real_runs(void **state)
     assert_true(caught > 10);
 }
 
-static void the_account_tells_the_life_of_the_job(void **state)
+SCRIPT_TEST(the_account_tells_the_life_of_the_job)
 {
-    struct script *s = *state;
     fail_once(s, 0);
     submit(s, 30, 1);
     due(s, 119, 0);
@@ -449,35 +429,4 @@ static void the_account_tells_the_life_of_the_job(void **state)
               "delay 100 ms\n"
               "         119 ms  due        retrying -> queued, attempts 1\n");
     free(text);
-}
-
-#define S(function) cmocka_unit_test_setup_teardown(function, begin, end)
-
-CHECK_FILE(checker)
-{
-    const struct CMUnitTest tests[] = {
-        S(right_lives_pass),
-        S(right_probes_pass),
-        S(a_start_one_ms_early_is_caught),
-        S(a_lock_that_ends_early_is_caught),
-        S(an_attempt_burned_while_parked_is_caught),
-        S(an_attempt_burned_by_a_release_is_caught),
-        S(one_attempt_too_many_is_caught),
-        S(a_start_beyond_the_limit_is_caught),
-        S(an_attempt_too_few_is_caught),
-        S(a_terminal_state_left_is_caught),
-        S(a_redrive_of_a_completed_job_is_caught),
-        S(a_move_that_is_not_in_the_table_is_caught),
-        S(a_delay_beyond_the_policy_is_caught),
-        S(a_start_through_an_open_breaker_is_caught),
-        S(a_breaker_that_does_not_open_is_caught),
-        S(a_breaker_that_recovers_early_is_caught),
-        S(one_probe_too_many_is_caught),
-        S(a_lapsed_probe_that_is_overlooked_is_caught),
-        S(a_lost_job_is_caught),
-        S(a_job_that_never_ends_is_caught),
-        S(a_burning_queue_is_caught_in_real_runs),
-        S(the_account_tells_the_life_of_the_job),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

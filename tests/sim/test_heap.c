@@ -3,9 +3,8 @@
 #include "base/rng.h"
 #include "sim/heap.h"
 
-static void the_least_comes_first(void **state)
+TEST(the_least_comes_first)
 {
-    (void)state;
     struct heap heap;
     struct heap_item item;
     struct rng rng;
@@ -29,9 +28,8 @@ static void the_least_comes_first(void **state)
     heap_release(&heap);
 }
 
-static void equal_keys_keep_their_order(void **state)
+TEST(equal_keys_keep_their_order)
 {
-    (void)state;
     struct heap heap;
     struct heap_item item;
 
@@ -45,9 +43,8 @@ static void equal_keys_keep_their_order(void **state)
     heap_release(&heap);
 }
 
-static void an_empty_heap_gives_nothing(void **state)
+TEST(an_empty_heap_gives_nothing)
 {
-    (void)state;
     struct heap heap;
     struct heap_item item;
     heap_init(&heap);
@@ -61,9 +58,8 @@ static bool greatest_first(const struct heap_item *a, const struct heap_item *b)
     return a->key > b->key;
 }
 
-static void a_heap_may_have_its_own_order(void **state)
+TEST(a_heap_may_have_its_own_order)
 {
-    (void)state;
     struct heap heap;
     struct heap_item item;
 
@@ -77,9 +73,8 @@ static void a_heap_may_have_its_own_order(void **state)
     heap_release(&heap);
 }
 
-static void a_cleared_heap_is_empty(void **state)
+TEST(a_cleared_heap_is_empty)
 {
-    (void)state;
     struct heap heap;
     struct heap_item item;
 
@@ -91,14 +86,4 @@ static void a_cleared_heap_is_empty(void **state)
     assert_true(heap_pop(&heap, &item));
     assert_int_equal(item.key, 2);
     heap_release(&heap);
-}
-
-CHECK_FILE(heap)
-{
-    const struct CMUnitTest tests[] = {
-        T(the_least_comes_first),       T(equal_keys_keep_their_order),
-        T(an_empty_heap_gives_nothing), T(a_heap_may_have_its_own_order),
-        T(a_cleared_heap_is_empty),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -92,9 +92,8 @@ static void check_coverage(const struct checker_seen *seen)
     check_seen(seen->last_attempts, "a", "last attempt");
 }
 
-static void no_life_breaks_a_rule(void **state)
+TEST(no_life_breaks_a_rule)
 {
-    (void)state;
     uint64_t wanted = from_environment("REDRIVE_SIM_LIVES", 1000000);
     uint64_t first = from_environment("REDRIVE_SIM_SEED", 1);
     uint64_t lives = 0;
@@ -117,20 +116,10 @@ static void no_life_breaks_a_rule(void **state)
         check_coverage(&seen);
 }
 
-static void the_written_moves_are_those_of_the_core(void **state)
+TEST(the_written_moves_are_those_of_the_core)
 {
-    (void)state;
     for (int from = 0; from < REDRIVE_STATE_COUNT; from++)
         for (int to = 0; to < REDRIVE_STATE_COUNT; to++)
             assert_int_equal(checker_may_move((enum redrive_state)from, (enum redrive_state)to),
                              state_may_become((enum redrive_state)from, (enum redrive_state)to));
-}
-
-CHECK_FILE(invariants)
-{
-    const struct CMUnitTest tests[] = {
-        T(the_written_moves_are_those_of_the_core),
-        T(no_life_breaks_a_rule),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

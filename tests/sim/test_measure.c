@@ -41,9 +41,10 @@ static void settle(int64_t submitted_ms, int64_t started_ms, int64_t at_ms, enum
                     &m);
 }
 
-static void calls_are_counted_in_the_second_they_began(void **state)
+#define FIXTURE_TEST(test) TEST_AROUND(test, begin, end)
+
+FIXTURE_TEST(calls_are_counted_in_the_second_they_began)
 {
-    (void)state;
     submit(900);
     submit(950);
     settle(900, 999, 1001, REDRIVE_STATE_RETRYING);
@@ -61,10 +62,9 @@ static void calls_are_counted_in_the_second_they_began(void **state)
     assert_int_equal(m.seconds[1].failed, 1);
 }
 
-static void calls_after_a_week_have_no_second(void **state)
+FIXTURE_TEST(calls_after_a_week_have_no_second)
 {
     const int64_t late_ms = INT64_C(400) * 24 * 3600 * 1000;
-    (void)state;
     submit(900);
     settle(900, 999, 1001, REDRIVE_STATE_RETRYING);
     settle(900, late_ms, late_ms + 1, REDRIVE_STATE_COMPLETED);
@@ -73,9 +73,8 @@ static void calls_after_a_week_have_no_second(void **state)
     assert_int_equal(m.n_seconds, 1);
 }
 
-static void a_start_without_a_call_is_no_call(void **state)
+FIXTURE_TEST(a_start_without_a_call_is_no_call)
 {
-    (void)state;
     submit(0);
     measure_observe(&(struct sim_event){.type = SIM_SETTLED,
                                         .from = REDRIVE_STATE_RUNNING,
@@ -86,9 +85,8 @@ static void a_start_without_a_call_is_no_call(void **state)
     assert_int_equal(m.figures.dead, 1);
 }
 
-static void latency_is_that_of_jobs_that_met_the_outage(void **state)
+FIXTURE_TEST(latency_is_that_of_jobs_that_met_the_outage)
 {
-    (void)state;
     for (int i = 1; i <= 100; i++) {
         submit(15000);
         settle(15000, 20000, 15000 + i, REDRIVE_STATE_COMPLETED);
@@ -100,17 +98,15 @@ static void latency_is_that_of_jobs_that_met_the_outage(void **state)
     assert_int_equal(m.figures.p99_ms, 99);
 }
 
-static void nothing_completed_has_no_latency(void **state)
+FIXTURE_TEST(nothing_completed_has_no_latency)
 {
-    (void)state;
     assert_int_equal(measure_finish(&m), 0);
     assert_int_equal(m.figures.p50_ms, -1);
     assert_int_equal(m.figures.p99_ms, -1);
 }
 
-static void drained_is_when_the_backlog_is_back_to_normal(void **state)
+FIXTURE_TEST(drained_is_when_the_backlog_is_back_to_normal)
 {
-    (void)state;
     submit(0); /* normal: two at a time */
     submit(1);
     settle(0, 1, 50, REDRIVE_STATE_COMPLETED);
@@ -125,23 +121,9 @@ static void drained_is_when_the_backlog_is_back_to_normal(void **state)
     assert_int_equal(m.figures.drain_ms, 6000);
 }
 
-static void an_end_of_arrivals_is_not_a_recovery(void **state)
+FIXTURE_TEST(an_end_of_arrivals_is_not_a_recovery)
 {
-    (void)state;
     submit(15000);
     settle(15000, 25000, 100001, REDRIVE_STATE_COMPLETED);
     assert_int_equal(m.figures.drain_ms, -1);
-}
-
-#define M(function) cmocka_unit_test_setup_teardown(function, begin, end)
-
-CHECK_FILE(measure)
-{
-    const struct CMUnitTest tests[] = {
-        M(calls_are_counted_in_the_second_they_began),    M(calls_after_a_week_have_no_second),
-        M(calls_are_counted_in_the_second_they_began),    M(a_start_without_a_call_is_no_call),
-        M(latency_is_that_of_jobs_that_met_the_outage),   M(nothing_completed_has_no_latency),
-        M(drained_is_when_the_backlog_is_back_to_normal), M(an_end_of_arrivals_is_not_a_recovery),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

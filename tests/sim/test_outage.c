@@ -59,15 +59,13 @@ static void check_parking(const struct comparison *c)
     assert_int_equal(row(c, "sidekiq")->dead, 0);
 }
 
-static void parking_loses_nothing_and_wastes_least(void **state)
+TEST(parking_loses_nothing_and_wastes_least)
 {
-    (void)state;
     for_each_outage(check_parking);
 }
 
-static void without_an_outage_all_are_equal(void **state)
+TEST(without_an_outage_all_are_equal)
 {
-    (void)state;
     struct compare_options options;
     struct comparison c;
     compare_options_init(&options);
@@ -94,9 +92,8 @@ static void watch_probes(const struct sim_event *e, void *ctx)
 }
 
 /* In 900 s about thirty probes fail, and thousands of jobs wait that have used no attempt. */
-static void no_job_is_the_probe_twice_while_others_wait(void **state)
+TEST(no_job_is_the_probe_twice_while_others_wait)
 {
-    (void)state;
     const struct strategy *parks = strategy_find(STR("breaker-parks"));
     struct spread spread = {0};
     struct redrive_policy policy;
@@ -132,9 +129,8 @@ static void expect_refusal(const struct compare_options *options, const char *me
     assert_string_equal(err.message, message);
 }
 
-static void options_that_cannot_be_meant_are_refused(void **state)
+TEST(options_that_cannot_be_meant_are_refused)
 {
-    (void)state;
     struct compare_options options;
     compare_options_init(&options);
     assert_int_equal(compare_options_check(&options, NULL), 0);
@@ -148,15 +144,4 @@ static void options_that_cannot_be_meant_are_refused(void **state)
     compare_options_init(&options);
     options.jobs_per_s = 50000;
     expect_refusal(&options, "too many jobs to simulate");
-}
-
-CHECK_FILE(outage)
-{
-    const struct CMUnitTest tests[] = {
-        T(parking_loses_nothing_and_wastes_least),
-        T(without_an_outage_all_are_equal),
-        T(no_job_is_the_probe_twice_while_others_wait),
-        T(options_that_cannot_be_meant_are_refused),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -31,37 +31,32 @@ static void expect_reading(struct comparison c, const char *expected)
     buf_release(&out);
 }
 
-static void the_least_waste_without_loss_is_named(void **state)
+TEST(the_least_waste_without_loss_is_named)
 {
-    (void)state;
     expect_reading(made_up(0, 50, 0, 7),
                    "Of the strategies that lost no job, exponential wasted the fewest calls: 7; "
                    "the next is no delay with 50.");
 }
 
-static void a_single_survivor_is_named(void **state)
+TEST(a_single_survivor_is_named)
 {
-    (void)state;
     expect_reading(made_up(0, 50, 3, 7), "Only no delay lost no job; it wasted 50 calls.");
 }
 
-static void if_all_lose_the_least_loss_is_named(void **state)
+TEST(if_all_lose_the_least_loss_is_named)
 {
-    (void)state;
     expect_reading(made_up(9, 50, 3, 70),
                    "Every strategy lost jobs; exponential lost the fewest, 3 of 100.");
 }
 
-static void equals_are_called_equal(void **state)
+TEST(equals_are_called_equal)
 {
-    (void)state;
     expect_reading(made_up(0, 5, 0, 5),
                    "no delay and exponential lost no job and wasted the same, 5 calls.");
 }
 
-static void all_equals_are_named(void **state)
+TEST(all_equals_are_named)
 {
-    (void)state;
     struct comparison c = made_up(0, 5, 0, 5);
     c.options.n_strategies = 4;
     c.rows[2].figures = c.rows[0].figures;
@@ -70,9 +65,8 @@ static void all_equals_are_named(void **state)
                       "the same, 5 calls.");
 }
 
-static void strategies_that_do_not_differ_are_not_ranked(void **state)
+TEST(strategies_that_do_not_differ_are_not_ranked)
 {
-    (void)state;
     struct comparison c = made_up(0, 0, 0, 0);
     c.options.n_strategies = 2;
     expect_reading(c, "No strategy lost a job or wasted a call.");
@@ -84,9 +78,8 @@ static void strategies_that_do_not_differ_are_not_ranked(void **state)
     expect_reading(c, "Every strategy lost 3 of 100 jobs; each wasted 9 calls.");
 }
 
-static void equal_losses_are_told_apart_by_waste(void **state)
+TEST(equal_losses_are_told_apart_by_waste)
 {
-    (void)state;
     struct comparison c = made_up(3, 9, 3, 8);
     c.options.n_strategies = 2;
     expect_reading(c, "Every strategy lost 3 of 100 jobs; exponential wasted the fewest calls: 8.");
@@ -94,9 +87,8 @@ static void equal_losses_are_told_apart_by_waste(void **state)
                                         "the fewest, 3 of 100.");
 }
 
-static void a_single_strategy_is_not_compared(void **state)
+TEST(a_single_strategy_is_not_compared)
 {
-    (void)state;
     struct comparison c = made_up(0, 0, 0, 0);
     c.options.n_strategies = 1;
     expect_reading(c, "No job was lost and no call wasted.");
@@ -107,18 +99,16 @@ static void a_single_strategy_is_not_compared(void **state)
     expect_reading(c, "Lost: 2 of 100 jobs; 50 calls were wasted.");
 }
 
-static void without_jobs_there_is_nothing_to_compare(void **state)
+TEST(without_jobs_there_is_nothing_to_compare)
 {
-    (void)state;
     struct comparison c = made_up(0, 0, 0, 0);
     for (size_t i = 0; i < 3; i++)
         c.rows[i].figures = (struct figures){0};
     expect_reading(c, "No job arrived: there is nothing to compare.");
 }
 
-static void refused_jobs_are_lost_jobs(void **state)
+TEST(refused_jobs_are_lost_jobs)
 {
-    (void)state;
     struct comparison c = made_up(0, 5, 0, 7);
     c.rows[0].figures.submitted = 60;
     c.rows[0].figures.rejected = 40;
@@ -136,18 +126,16 @@ static void expect_description(const struct comparison *c, const char *expected)
     buf_release(&out);
 }
 
-static void the_description_has_a_subject_without_an_outage(void **state)
+TEST(the_description_has_a_subject_without_an_outage)
 {
-    (void)state;
     struct comparison c = made_up(0, 0, 0, 0);
     c.options.outage_ms = 0;
     c.options.attempts = 1;
     expect_description(&c, "20 jobs/s for 780 s, 1 attempt each; the service takes 80 calls/s");
 }
 
-static void a_configured_policy_has_its_own_attempts(void **state)
+TEST(a_configured_policy_has_its_own_attempts)
 {
-    (void)state;
     struct comparison c = made_up(0, 0, 0, 0);
     struct redrive_policy policy;
     redrive_policy_init(&policy);
@@ -162,17 +150,15 @@ static void a_configured_policy_has_its_own_attempts(void **state)
     expect_description(&c, "20 jobs/s for 780 s, 3 attempts each");
 }
 
-static void the_description_says_what_was_simulated(void **state)
+TEST(the_description_says_what_was_simulated)
 {
-    (void)state;
     struct comparison c = made_up(0, 0, 0, 0);
     expect_description(&c, "20 jobs/s for 780 s, 8 attempts each; the service is down from 60 s to "
                            "240 s; it takes 80 calls/s");
 }
 
-static void json_holds_options_and_figures(void **state)
+TEST(json_holds_options_and_figures)
 {
-    (void)state;
     struct comparison c = made_up(0, 50, 0, 7);
     c.rows[0].figures.drain_ms = -1;
     c.rows[1].figures.drain_ms = 76000;
@@ -200,12 +186,11 @@ static void json_holds_options_and_figures(void **state)
     json_decref(root);
 }
 
-static void work_beyond_its_bound_is_refused(void **state)
+TEST(work_beyond_its_bound_is_refused)
 {
     struct compare_options options;
     struct comparison c;
     struct redrive_err err;
-    (void)state;
     compare_options_init(&options);
     options.outage_ms = 5000;
     options.n_strategies = 2;
@@ -218,13 +203,12 @@ static void work_beyond_its_bound_is_refused(void **state)
     assert_non_null(strstr(err.message, "too much"));
 }
 
-static void the_series_is_what_the_picture_draws(void **state)
+TEST(the_series_is_what_the_picture_draws)
 {
     struct comparison c = made_up(0, 0, 0, 0);
     struct measure_second seconds[4] = {{.ok = 2}, {.failed = 4}, {.ok = 1}, {.ok = 1}};
     struct json_writer w;
     struct buf out;
-    (void)state;
     c.options.n_strategies = 1;
     c.options.outage_ms = 0;
     c.options.duration_ms = 4000;
@@ -237,27 +221,4 @@ static void the_series_is_what_the_picture_draws(void **state)
     json_end_object(&w);
     assert_string_equal(buf_cstr(&out), "{\"step_ms\":1000,\"calls_per_s\":[[2,4,1,1]]}");
     buf_release(&out);
-}
-
-CHECK_FILE(report)
-{
-    const struct CMUnitTest tests[] = {
-        T(the_least_waste_without_loss_is_named),
-        T(a_single_survivor_is_named),
-        T(if_all_lose_the_least_loss_is_named),
-        T(equals_are_called_equal),
-        T(all_equals_are_named),
-        T(strategies_that_do_not_differ_are_not_ranked),
-        T(equal_losses_are_told_apart_by_waste),
-        T(a_single_strategy_is_not_compared),
-        T(without_jobs_there_is_nothing_to_compare),
-        T(refused_jobs_are_lost_jobs),
-        T(the_description_has_a_subject_without_an_outage),
-        T(a_configured_policy_has_its_own_attempts),
-        T(the_description_says_what_was_simulated),
-        T(json_holds_options_and_figures),
-        T(work_beyond_its_bound_is_refused),
-        T(the_series_is_what_the_picture_draws),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -46,9 +46,8 @@ static double calls_per_job(const char *name, double error_rate)
 }
 
 /* A tenth of 50 jobs/s, and one more a second: 1.12. */
-static void calls_per_job_stay_near_one_and_the_ratio(void **state)
+TEST(calls_per_job_stay_near_one_and_the_ratio)
 {
-    (void)state;
     double with = 0, without = 0;
     for (int percent = 0; percent <= 100; percent += 10) {
         with = calls_per_job("retry-budget", percent / 100.0);
@@ -88,18 +87,16 @@ static double late_success(const char *name)
     return share;
 }
 
-static void without_a_budget_overload_outlives_its_cause(void **state)
+TEST(without_a_budget_overload_outlives_its_cause)
 {
-    (void)state;
     assert_true(late_success("full-jitter") < 0.2);
     assert_true(late_success("retry-budget") > 0.95);
 }
 
 /* ---- The service ----------------------------------------------------------------------------- */
 
-static void a_brownout_fails_a_share_of_the_calls(void **state)
+TEST(a_brownout_fails_a_share_of_the_calls)
 {
-    (void)state;
     const struct service_outage outage = {1000, 100000};
     const struct service_config config = {
         .outages = &outage, .n_outages = 1, .brownout = 0.25, .latency_ms = 10};
@@ -113,9 +110,8 @@ static void a_brownout_fails_a_share_of_the_calls(void **state)
         assert_null(service_call(&service, 101000 + i).failure);
 }
 
-static void overload_makes_calls_slow_until_they_time_out(void **state)
+TEST(overload_makes_calls_slow_until_they_time_out)
 {
-    (void)state;
     const struct service_config config = {
         .capacity = 10, .overload_waits = true, .latency_ms = 10, .timeout_ms = 1000};
     struct service service;
@@ -130,15 +126,4 @@ static void overload_makes_calls_slow_until_they_time_out(void **state)
     assert_int_equal(late.takes_ms, 1000);
     /* It was worked on all the same: the next is not earlier for it. */
     assert_in_range(service_call(&service, 1000).takes_ms, 100, 200);
-}
-
-CHECK_FILE(retry_budget)
-{
-    const struct CMUnitTest tests[] = {
-        T(calls_per_job_stay_near_one_and_the_ratio),
-        T(without_a_budget_overload_outlives_its_cause),
-        T(a_brownout_fails_a_share_of_the_calls),
-        T(overload_makes_calls_slow_until_they_time_out),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

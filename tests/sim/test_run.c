@@ -30,9 +30,8 @@ static uint64_t hash_of_run(uint64_t seed)
     return g_hash;
 }
 
-static void the_same_seed_gives_the_same_events(void **state)
+TEST(the_same_seed_gives_the_same_events)
 {
-    (void)state;
     for (uint64_t seed = 1; seed <= 50; seed++)
         assert_int_equal(hash_of_run(seed), hash_of_run(seed));
     assert_int_not_equal(hash_of_run(1), hash_of_run(2));
@@ -60,9 +59,8 @@ static void arrive(const struct sim_event *e, void *ctx)
         arrivals[e->job] = e->at_ms;
 }
 
-static void policies_that_differ_meet_the_same_arrivals(void **state)
+TEST(policies_that_differ_meet_the_same_arrivals)
 {
-    (void)state;
     int64_t first[100] = {0};
     int64_t second[100] = {0};
     struct redrive_policy policy;
@@ -83,9 +81,8 @@ static void policies_that_differ_meet_the_same_arrivals(void **state)
     assert_memory_equal(first, second, sizeof first);
 }
 
-static void even_arrivals_are_even(void **state)
+TEST(even_arrivals_are_even)
 {
-    (void)state;
     int64_t arrivals[5];
     struct redrive_policy policy;
     struct sim_totals totals;
@@ -102,9 +99,8 @@ static void even_arrivals_are_even(void **state)
         assert_int_equal(arrivals[i], 100 * (i + 1));
 }
 
-static void a_run_that_takes_too_long_is_an_error(void **state)
+TEST(a_run_that_takes_too_long_is_an_error)
 {
-    (void)state;
     struct redrive_policy policy;
     struct sim_totals totals;
     struct redrive_err err = {0};
@@ -126,9 +122,8 @@ static void count_running(const struct sim_event *e, void *ctx)
         running[1] = running[0];
 }
 
-static void no_more_runs_at_a_time_than_workers(void **state)
+TEST(no_more_runs_at_a_time_than_workers)
 {
-    (void)state;
     int running[2] = {0};
     struct redrive_policy policy;
     struct sim_totals totals;
@@ -141,16 +136,4 @@ static void no_more_runs_at_a_time_than_workers(void **state)
     assert_int_equal(sim_run(&config, &totals, NULL), 0);
     assert_int_equal(running[1], 2);
     assert_int_equal(totals.in_state[REDRIVE_STATE_COMPLETED], 5);
-}
-
-CHECK_FILE(run)
-{
-    const struct CMUnitTest tests[] = {
-        T(the_same_seed_gives_the_same_events),
-        T(policies_that_differ_meet_the_same_arrivals),
-        T(even_arrivals_are_even),
-        T(a_run_that_takes_too_long_is_an_error),
-        T(no_more_runs_at_a_time_than_workers),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -11,9 +11,8 @@ static void given(struct service_config config)
     service_init(&service, &config, 1);
 }
 
-static void a_sound_service_answers(void **state)
+TEST(a_sound_service_answers)
 {
-    (void)state;
     given((struct service_config){.latency_ms = 50});
     int64_t sum = 0;
     for (int i = 0; i < 10000; i++) {
@@ -25,9 +24,8 @@ static void a_sound_service_answers(void **state)
     assert_in_range(sum / 10000, 48, 52);
 }
 
-static void an_outage_refuses_from_its_first_to_its_last_millisecond(void **state)
+TEST(an_outage_refuses_from_its_first_to_its_last_millisecond)
 {
-    (void)state;
     struct service_outage outage = {1000, 500};
     given((struct service_config){.outages = &outage, .n_outages = 1});
     assert_null(service_call(&service, 999).failure);
@@ -36,9 +34,8 @@ static void an_outage_refuses_from_its_first_to_its_last_millisecond(void **stat
     assert_null(service_call(&service, 1500).failure);
 }
 
-static void an_outage_may_hang_until_the_time_out(void **state)
+TEST(an_outage_may_hang_until_the_time_out)
 {
-    (void)state;
     struct service_outage outage = {0, 500};
     given((struct service_config){
         .outages = &outage, .n_outages = 1, .outage_hangs = true, .timeout_ms = 3000});
@@ -47,9 +44,8 @@ static void an_outage_may_hang_until_the_time_out(void **state)
     assert_int_equal(answer.failure->errnum, ETIMEDOUT);
 }
 
-static void what_is_beyond_the_rate_limit_is_told_when_to_return(void **state)
+TEST(what_is_beyond_the_rate_limit_is_told_when_to_return)
 {
-    (void)state;
     given((struct service_config){.rate_limit = 10, .retry_after_ms = 2000});
     for (int i = 0; i < 10; i++)
         assert_null(service_call(&service, 0).failure);
@@ -60,9 +56,8 @@ static void what_is_beyond_the_rate_limit_is_told_when_to_return(void **state)
     assert_null(service_call(&service, 100).failure);
 }
 
-static void what_is_beyond_its_capacity_fails(void **state)
+TEST(what_is_beyond_its_capacity_fails)
 {
-    (void)state;
     given((struct service_config){.capacity = 20});
     uint32_t failed = 0;
     for (int64_t ms = 0; ms < 10000; ms += 25) /* 40 calls/s, twice what it can take */
@@ -70,9 +65,8 @@ static void what_is_beyond_its_capacity_fails(void **state)
     assert_in_range(failed, 175, 200);
 }
 
-static void errors_come_at_their_rate_and_by_weight(void **state)
+TEST(errors_come_at_their_rate_and_by_weight)
 {
-    (void)state;
     const struct service_fault faults[] = {
         {{.http_status = 500}, 3},
         {{.http_status = 404}, 1},
@@ -89,37 +83,20 @@ static void errors_come_at_their_rate_and_by_weight(void **state)
     assert_in_range(n404, 850, 1150);
 }
 
-static void slow_calls_time_out(void **state)
+TEST(slow_calls_time_out)
 {
-    (void)state;
     given((struct service_config){.slow_rate = 1, .slow_ms = 5000, .timeout_ms = 1000});
     struct service_answer answer = service_call(&service, 0);
     assert_int_equal(answer.takes_ms, 1000);
     assert_int_equal(answer.failure->errnum, ETIMEDOUT);
 }
 
-static void all_faults_stop_at_once(void **state)
+TEST(all_faults_stop_at_once)
 {
-    (void)state;
     struct service_outage outage = {0, 5000};
     given((struct service_config){
         .outages = &outage, .n_outages = 1, .error_rate = 1, .capacity = 1, .sound_from_ms = 100});
     assert_non_null(service_call(&service, 99).failure);
     for (int i = 0; i < 10; i++)
         assert_null(service_call(&service, 100).failure);
-}
-
-CHECK_FILE(service)
-{
-    const struct CMUnitTest tests[] = {
-        T(a_sound_service_answers),
-        T(an_outage_refuses_from_its_first_to_its_last_millisecond),
-        T(an_outage_may_hang_until_the_time_out),
-        T(what_is_beyond_the_rate_limit_is_told_when_to_return),
-        T(what_is_beyond_its_capacity_fails),
-        T(errors_come_at_their_rate_and_by_weight),
-        T(slow_calls_time_out),
-        T(all_faults_stop_at_once),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -49,7 +49,7 @@ int kit_teardown(void **state);
 /* In a place that was never used: for tests that read what a server counts. */
 int kit_setup_new(void **state);
 
-#define F(function) cmocka_unit_test_setup_teardown(function, kit_setup, kit_teardown)
+#define KIT_TEST(test) TEST_WITH(test, kit_setup, kit_teardown, struct kit *k)
 
 /* -- Transactions -- */
 

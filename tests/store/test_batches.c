@@ -24,9 +24,8 @@ static void start_all(struct kit *k, const struct start_move *moves, size_t n,
     kit_commit(k);
 }
 
-static void a_large_batch_starts_and_settles(void **state)
+KIT_TEST(a_large_batch_starts_and_settles)
 {
-    struct kit *k = *state;
     static int64_t seqs[MANY];
     static struct start_move starts[MANY];
     static struct settle_move settles[MANY];
@@ -60,9 +59,8 @@ static void a_large_batch_starts_and_settles(void **state)
     }
 }
 
-static void of_two_starts_of_a_job_the_first_counts(void **state)
+KIT_TEST(of_two_starts_of_a_job_the_first_counts)
 {
-    struct kit *k = *state;
     int64_t seq = PUT(k, .id = STR("x"));
     const struct start_move moves[] = {
         {.seq = seq, .token = 11, .lease_until_ms = k->now_ms + 1000, .worker = STR("a")},
@@ -78,9 +76,8 @@ static void of_two_starts_of_a_job_the_first_counts(void **state)
     assert_int_equal(kit_job(k, seq)->status.attempts, 1);
 }
 
-static void of_two_settlements_of_a_job_the_first_counts(void **state)
+KIT_TEST(of_two_settlements_of_a_job_the_first_counts)
 {
-    struct kit *k = *state;
     int64_t a = PUT(k, .id = STR("a")), b = PUT(k, .id = STR("b"));
     uint64_t token_a = kit_start(k, a), token_b = kit_start(k, b);
     struct decision done = decision_completed(), later = decision_retrying(1000);
@@ -105,9 +102,8 @@ static void of_two_settlements_of_a_job_the_first_counts(void **state)
     assert_int_equal(kit_history(k, a)->n, 1);
 }
 
-static void of_two_parks_of_a_job_the_first_counts(void **state)
+KIT_TEST(of_two_parks_of_a_job_the_first_counts)
 {
-    struct kit *k = *state;
     int64_t a = PUT(k, .breaker_key = STR("gate")), b = PUT(k, .breaker_key = STR("gate"));
     const int64_t seqs[] = {a, b, a, b + 100};
     struct move_result results[4];
@@ -134,9 +130,8 @@ static void extend_all(struct kit *k, const struct extend_move *moves, size_t n,
     kit_commit(k);
 }
 
-static void a_large_batch_of_leases_is_extended(void **state)
+KIT_TEST(a_large_batch_of_leases_is_extended)
 {
-    struct kit *k = *state;
     static int64_t seqs[MANY];
     static struct start_move starts[MANY];
     static struct extend_move moves[MANY];
@@ -161,9 +156,8 @@ static void a_large_batch_of_leases_is_extended(void **state)
     }
 }
 
-static void of_two_extensions_of_a_lease_the_longer_counts(void **state)
+KIT_TEST(of_two_extensions_of_a_lease_the_longer_counts)
 {
-    struct kit *k = *state;
     int64_t a = PUT(k, .id = STR("a")), b = PUT(k, .id = STR("b")), t = k->now_ms;
     uint64_t token_a = kit_start(k, a), token_b = kit_start(k, b);
     const struct extend_move moves[] = {
@@ -178,17 +172,4 @@ static void of_two_extensions_of_a_lease_the_longer_counts(void **state)
     assert_int_equal(kit_job(k, a)->status.lease_until_ms, t + 70000);
     assert_int_equal(kit_job(k, b)->status.lease_until_ms, t + 50000);
     extend_all(k, moves, 0, NULL);
-}
-
-CHECK_FILE(batches)
-{
-    const struct CMUnitTest tests[] = {
-        F(a_large_batch_starts_and_settles),
-        F(of_two_starts_of_a_job_the_first_counts),
-        F(of_two_settlements_of_a_job_the_first_counts),
-        F(of_two_parks_of_a_job_the_first_counts),
-        F(a_large_batch_of_leases_is_extended),
-        F(of_two_extensions_of_a_lease_the_longer_counts),
-    };
-    return cmocka_run_group_tests_name("store batches", tests, NULL, NULL);
 }

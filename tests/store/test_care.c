@@ -1,9 +1,8 @@
 /* What a store says about itself. */
 #include "kit.h"
 
-static void facts_name_versions_and_size(void **state)
+KIT_TEST(facts_name_versions_and_size)
 {
-    struct kit *k = *state;
     struct store_facts facts = {.version_found = -1};
     PUT(k, .id = STR("x"));
     assert_int_equal(store_ops(k->store)->facts(k->store, &facts, NULL), 0);
@@ -17,9 +16,8 @@ static void facts_name_versions_and_size(void **state)
     }
 }
 
-static void durability_has_words(void **state)
+KIT_TEST(durability_has_words)
 {
-    struct kit *k = *state;
     enum store_durability durability = store_base(k->store)->durability;
     assert_true(store_durability_text(durability)[0] != '\0');
     assert_true(store_loss_text(durability)[0] != '\0');
@@ -33,9 +31,8 @@ static void count_call(void *ctx)
     ++*(unsigned *)ctx;
 }
 
-static void a_whole_store_is_found_whole(void **state)
+KIT_TEST(a_whole_store_is_found_whole)
 {
-    struct kit *k = *state;
     unsigned calls = 0;
     for (int i = 0; i < 100; i++)
         PUT(k, .priority = i % 7);
@@ -44,9 +41,8 @@ static void a_whole_store_is_found_whole(void **state)
 }
 
 /* A handle that looks changes nothing, and leaves the store to the others. */
-static void a_look_does_not_set_an_empty_store_up(void **state)
+TEST(a_look_does_not_set_an_empty_store_up)
 {
-    (void)state;
     char url[STORES_URL_MAX];
     struct store *store = NULL;
     stores_new_url(stores_name(), url);
@@ -62,15 +58,4 @@ static void a_look_does_not_set_an_empty_store_up(void **state)
     store_close(look);
     store_close(store);
     stores_remove(url);
-}
-
-CHECK_FILE(care)
-{
-    const struct CMUnitTest tests[] = {
-        F(facts_name_versions_and_size),
-        F(durability_has_words),
-        F(a_whole_store_is_found_whole),
-        T(a_look_does_not_set_an_empty_store_up),
-    };
-    return cmocka_run_group_tests_name("store care", tests, NULL, NULL);
 }

@@ -56,17 +56,15 @@ static void check_change(struct kit *k, size_t i, enum redrive_state from)
 }
 
 /* Invariants 3 and 9: of what has ended, only dead letters and failed jobs come back. */
-static void every_change_is_made_from_its_states_and_from_no_others(void **state)
+KIT_TEST(every_change_is_made_from_its_states_and_from_no_others)
 {
-    struct kit *k = *state;
     for (size_t i = 0; i < sizeof CHANGES / sizeof CHANGES[0]; i++)
         for (int from = 0; from < REDRIVE_STATE_COUNT; from++)
             check_change(k, i, (enum redrive_state)from);
 }
 
-static void an_end_must_be_an_end_without_success(void **state)
+KIT_TEST(an_end_must_be_an_end_without_success)
 {
-    struct kit *k = *state;
     int64_t seq = PUT(k, .id = STR("x"));
     for (int to = 0; to < REDRIVE_STATE_COUNT; to++) {
         if (to == REDRIVE_STATE_DEAD_LETTER || to == REDRIVE_STATE_FAILED)
@@ -78,9 +76,8 @@ static void an_end_must_be_an_end_without_success(void **state)
     }
 }
 
-static void an_end_with_an_error_leaves_a_row_without_a_start(void **state)
+KIT_TEST(an_end_with_an_error_leaves_a_row_without_a_start)
 {
-    struct kit *k = *state;
     int64_t seq = PUT(k, .id = STR("x"));
     k->now_ms += 10;
     check_move(
@@ -108,9 +105,8 @@ static void an_end_with_an_error_leaves_a_row_without_a_start(void **state)
     check_str(h->attempts[0].error.message, "no payload");
 }
 
-static void an_end_without_an_error_keeps_the_last_one(void **state)
+KIT_TEST(an_end_without_an_error_keeps_the_last_one)
 {
-    struct kit *k = *state;
     int64_t seq = PUT(k, .id = STR("x"));
     struct decision d = decision_retrying(9000);
     const struct settle_move move = {
@@ -125,9 +121,8 @@ static void an_end_without_an_error_keeps_the_last_one(void **state)
     assert_int_equal(kit_history(k, seq)->n, 1);
 }
 
-static void a_cancel_ends_a_lease(void **state)
+KIT_TEST(a_cancel_ends_a_lease)
 {
-    struct kit *k = *state;
     int64_t seq = PUT(k, .id = STR("x"));
     uint64_t token = kit_start(k, seq);
     k->now_ms += 10;
@@ -141,9 +136,8 @@ static void a_cancel_ends_a_lease(void **state)
     check_move(kit_extend(k, seq, token, INT64_MAX), REDRIVE_E_STATE, REDRIVE_STATE_CANCELLED);
 }
 
-static void run_now_moves_the_time(void **state)
+KIT_TEST(run_now_moves_the_time)
 {
-    struct kit *k = *state;
     int64_t seq = PUT(k, .process_after_ms = k->now_ms + 60000);
     k->now_ms += 5;
     check_move(CHANGE(k, .seq = seq, .kind = MOVE_RUN_NOW), 0, REDRIVE_STATE_QUEUED);
@@ -151,9 +145,8 @@ static void run_now_moves_the_time(void **state)
     check_seqs(READY(k, .tenant = STR("acme")), seq);
 }
 
-static void a_redrive_starts_anew(void **state)
+KIT_TEST(a_redrive_starts_anew)
 {
-    struct kit *k = *state;
     int64_t seq = kit_put_in(k, REDRIVE_STATE_DEAD_LETTER, NULL);
     k->now_ms += 1000;
     check_move(CHANGE(k, .seq = seq, .kind = MOVE_REDRIVE), 0, REDRIVE_STATE_QUEUED);
@@ -175,9 +168,8 @@ static void a_redrive_starts_anew(void **state)
 }
 
 /* Invariant 4. */
-static void a_redrive_is_refused_while_a_live_job_holds_its_key(void **state)
+KIT_TEST(a_redrive_is_refused_while_a_live_job_holds_its_key)
 {
-    struct kit *k = *state;
     const struct job_spec spec = {.unique_key = STR("k")};
     int64_t dead = kit_put_in(k, REDRIVE_STATE_DEAD_LETTER, &spec);
     int64_t failed = kit_put_in(k, REDRIVE_STATE_FAILED, &spec);
@@ -194,17 +186,15 @@ static void a_redrive_is_refused_while_a_live_job_holds_its_key(void **state)
                REDRIVE_STATE_FAILED);
 }
 
-static void a_job_that_is_unique_for_ever_can_be_redriven(void **state)
+KIT_TEST(a_job_that_is_unique_for_ever_can_be_redriven)
 {
-    struct kit *k = *state;
     const struct job_spec spec = {.unique_key = STR("k"), .unique_forever = true};
     int64_t seq = kit_put_in(k, REDRIVE_STATE_DEAD_LETTER, &spec);
     check_move(CHANGE(k, .seq = seq, .kind = MOVE_REDRIVE), 0, REDRIVE_STATE_QUEUED);
 }
 
-static void an_edit_replaces_the_payload_and_nothing_else(void **state)
+KIT_TEST(an_edit_replaces_the_payload_and_nothing_else)
 {
-    struct kit *k = *state;
     int64_t seq =
         kit_put_in(k, REDRIVE_STATE_DEAD_LETTER, &(struct job_spec){.payload = STR("{\"a\":1}")});
     k->now_ms += 3;
@@ -217,9 +207,8 @@ static void an_edit_replaces_the_payload_and_nothing_else(void **state)
     assert_int_equal(job->status.epoch, 0);
 }
 
-static void a_removed_job_takes_its_history_along(void **state)
+KIT_TEST(a_removed_job_takes_its_history_along)
 {
-    struct kit *k = *state;
     int64_t seq = kit_put_in(k, REDRIVE_STATE_DEAD_LETTER, NULL);
     assert_int_equal(kit_history(k, seq)->n, 1);
     CHANGE(k, .seq = seq, .kind = MOVE_REMOVE);
@@ -227,9 +216,8 @@ static void a_removed_job_takes_its_history_along(void **state)
     assert_int_equal(CHANGE(k, .seq = seq, .kind = MOVE_REMOVE).code, REDRIVE_E_NOT_FOUND);
 }
 
-static void a_batch_sees_its_own_changes(void **state)
+KIT_TEST(a_batch_sees_its_own_changes)
 {
-    struct kit *k = *state;
     int64_t seq = PUT(k, .id = STR("x"));
     const struct change_move moves[] = {
         {.seq = seq, .kind = MOVE_CANCEL},
@@ -247,9 +235,8 @@ static void a_batch_sees_its_own_changes(void **state)
     assert_int_equal(r[3].code, REDRIVE_E_NOT_FOUND);
 }
 
-static void a_sweep_takes_what_ended_before_a_time_the_earliest_first(void **state)
+KIT_TEST(a_sweep_takes_what_ended_before_a_time_the_earliest_first)
 {
-    struct kit *k = *state;
     int64_t t = k->now_ms, seqs[4];
     static const int64_t ENDED[] = {30, 10, 20, 20};
     for (int i = 0; i < 4; i++) {
@@ -264,9 +251,8 @@ static void a_sweep_takes_what_ended_before_a_time_the_earliest_first(void **sta
     check_seqs(LIST(k, .order = ORDER_OLDEST), seqs[0]);
 }
 
-static void a_sweep_takes_only_the_states_it_is_told(void **state)
+KIT_TEST(a_sweep_takes_only_the_states_it_is_told)
 {
-    struct kit *k = *state;
     int64_t seqs[REDRIVE_STATE_COUNT];
     for (int s = 0; s < REDRIVE_STATE_COUNT; s++)
         seqs[s] = kit_put_in(k, (enum redrive_state)s, NULL);
@@ -279,9 +265,8 @@ static void a_sweep_takes_only_the_states_it_is_told(void **state)
         assert_int_equal(kit_state(k, seqs[s]), s);
 }
 
-static void finished_jobs_are_given_by_their_end_from_a_place_on(void **state)
+KIT_TEST(finished_jobs_are_given_by_their_end_from_a_place_on)
 {
-    struct kit *k = *state;
     int64_t t = k->now_ms, seqs[6];
     for (int i = 0; i < 6; i++) {
         k->now_ms = t + i / 2; /* two at a time */
@@ -307,9 +292,8 @@ static void finished_jobs_are_given_by_their_end_from_a_place_on(void **state)
 }
 
 /* Enough to tell how long a job is kept; no payload is moved. */
-static void finished_jobs_are_told_with_end_task_and_policy(void **state)
+KIT_TEST(finished_jobs_are_told_with_end_task_and_policy)
 {
-    struct kit *k = *state;
     const struct job_spec plain = {.task = STR("mine")},
                           own = {.task = STR("mine"), .policy = STR("{\"max_retries\":1}")};
     int64_t t = k->now_ms, seqs[2];
@@ -330,37 +314,12 @@ static void finished_jobs_are_told_with_end_task_and_policy(void **state)
 }
 
 /* A job that has come back and ended anew since a scan is kept for as long as any other. */
-static void a_job_is_removed_only_with_the_end_that_was_seen(void **state)
+KIT_TEST(a_job_is_removed_only_with_the_end_that_was_seen)
 {
-    struct kit *k = *state;
     const int64_t seq = kit_put_in(k, REDRIVE_STATE_DEAD_LETTER, NULL), end_ms = k->now_ms;
     check_move(CHANGE(k, .seq = seq, .kind = MOVE_REMOVE, .finished_ms = end_ms - 1),
                REDRIVE_E_STATE, REDRIVE_STATE_DEAD_LETTER);
     check_move(CHANGE(k, .seq = seq, .kind = MOVE_REMOVE, .finished_ms = end_ms), 0,
                REDRIVE_STATE_DEAD_LETTER);
     assert_null(kit_job(k, seq));
-}
-
-CHECK_FILE(change)
-{
-    const struct CMUnitTest tests[] = {
-        F(every_change_is_made_from_its_states_and_from_no_others),
-        F(an_end_must_be_an_end_without_success),
-        F(an_end_with_an_error_leaves_a_row_without_a_start),
-        F(an_end_without_an_error_keeps_the_last_one),
-        F(a_cancel_ends_a_lease),
-        F(run_now_moves_the_time),
-        F(a_redrive_starts_anew),
-        F(a_redrive_is_refused_while_a_live_job_holds_its_key),
-        F(a_job_that_is_unique_for_ever_can_be_redriven),
-        F(an_edit_replaces_the_payload_and_nothing_else),
-        F(a_removed_job_takes_its_history_along),
-        F(a_batch_sees_its_own_changes),
-        F(a_sweep_takes_what_ended_before_a_time_the_earliest_first),
-        F(a_sweep_takes_only_the_states_it_is_told),
-        F(finished_jobs_are_given_by_their_end_from_a_place_on),
-        F(finished_jobs_are_told_with_end_task_and_policy),
-        F(a_job_is_removed_only_with_the_end_that_was_seen),
-    };
-    return cmocka_run_group_tests_name("store change", tests, NULL, NULL);
 }

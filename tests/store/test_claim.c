@@ -4,17 +4,15 @@
 
 #include "kit.h"
 
-static void the_best_come_first(void **state)
+KIT_TEST(the_best_come_first)
 {
-    struct kit *k = *state;
     int64_t a = PUT(k, .priority = 0), b = PUT(k, .priority = 5), c = PUT(k, .priority = -100),
             d = PUT(k, .priority = 5), e = PUT(k, .priority = 100);
     check_seqs(READY(k, .tenant = STR("acme")), e, b, d, a, c);
 }
 
-static void queues_come_in_the_order_of_the_filter(void **state)
+KIT_TEST(queues_come_in_the_order_of_the_filter)
 {
-    struct kit *k = *state;
     int64_t a = PUT(k, .queue = STR("slow"), .priority = 100), b = PUT(k, .queue = STR("fast")),
             c = PUT(k, .queue = STR("other")), d = PUT(k, .queue = STR("fast"), .priority = 1);
     const struct str queues[] = {STR("fast"), STR("slow")};
@@ -23,9 +21,8 @@ static void queues_come_in_the_order_of_the_filter(void **state)
 }
 
 /* A claim may leave a queue alone until those before it are empty. */
-static void the_next_queue_has_its_turn_when_the_one_before_is_empty(void **state)
+KIT_TEST(the_next_queue_has_its_turn_when_the_one_before_is_empty)
 {
-    struct kit *k = *state;
     const struct str queues[] = {STR("fast"), STR("slow"), STR("idle")};
     int64_t a = PUT(k, .queue = STR("slow"), .priority = 9), b = PUT(k, .queue = STR("slow")),
             c = PUT(k, .queue = STR("fast")), d = PUT(k, .queue = STR("fast"));
@@ -41,18 +38,16 @@ static void the_next_queue_has_its_turn_when_the_one_before_is_empty(void **stat
     assert_false(page->more);
 }
 
-static void only_the_tasks_that_are_asked_for(void **state)
+KIT_TEST(only_the_tasks_that_are_asked_for)
 {
-    struct kit *k = *state;
     int64_t a = PUT(k, .task = STR("a")), b = PUT(k, .task = STR("b"));
     PUT(k, .task = STR("c"));
     const struct str tasks[] = {STR("b"), STR("a")};
     check_seqs(READY(k, .tenant = STR("acme"), .tasks = tasks, .n_tasks = 2), a, b);
 }
 
-static void only_queued_jobs_are_ready(void **state)
+KIT_TEST(only_queued_jobs_are_ready)
 {
-    struct kit *k = *state;
     int64_t queued = 0;
     for (int s = 0; s < REDRIVE_STATE_COUNT; s++) {
         int64_t seq = kit_put_in(k, (enum redrive_state)s, NULL);
@@ -63,17 +58,15 @@ static void only_queued_jobs_are_ready(void **state)
 }
 
 /* Invariant 6: time alone makes nothing ready, only a promotion does. */
-static void a_due_job_is_not_ready_before_it_is_promoted(void **state)
+KIT_TEST(a_due_job_is_not_ready_before_it_is_promoted)
 {
-    struct kit *k = *state;
     PUT(k, .process_after_ms = k->now_ms + 10);
     k->now_ms += 100;
     assert_int_equal(READY(k, .tenant = STR("acme"))->n, 0);
 }
 
-static void a_paused_queue_has_none_even_if_named(void **state)
+KIT_TEST(a_paused_queue_has_none_even_if_named)
 {
-    struct kit *k = *state;
     int64_t a = PUT(k, .queue = STR("a"));
     int64_t b = PUT(k, .queue = STR("b"));
     int64_t other = PUT(k, .tenant = STR("other"), .queue = STR("b"));
@@ -91,18 +84,16 @@ static void a_paused_queue_has_none_even_if_named(void **state)
     check_seqs(READY(k, .tenant = STR("acme")), a, b);
 }
 
-static void a_pause_applies_to_the_tenants_in_turn_too(void **state)
+KIT_TEST(a_pause_applies_to_the_tenants_in_turn_too)
 {
-    struct kit *k = *state;
     PUT(k, .tenant = STR("a"));
     int64_t b = PUT(k, .tenant = STR("b"));
     kit_pause(k, STR("a"), STR("main"));
     check_seqs(READY(k, .n_queues = 0), b);
 }
 
-static void a_page_is_bounded_and_says_if_there_are_more(void **state)
+KIT_TEST(a_page_is_bounded_and_says_if_there_are_more)
 {
-    struct kit *k = *state;
     int64_t a = PUT(k, .priority = 3), b = PUT(k, .priority = 2), c = PUT(k, .priority = 1);
     struct job_page *page = READY(k, .tenant = STR("acme"), .limit = 2);
     check_seqs(page, a, b);
@@ -115,18 +106,16 @@ static void a_page_is_bounded_and_says_if_there_are_more(void **state)
     assert_false(page->more);
 }
 
-static void jobs_of_one_tenant_only(void **state)
+KIT_TEST(jobs_of_one_tenant_only)
 {
-    struct kit *k = *state;
     PUT(k, .tenant = STR("a"));
     int64_t b = PUT(k, .tenant = STR("b"));
     check_seqs(READY(k, .tenant = STR("b")), b);
 }
 
 /* One at a time: of three tenants, any three calls in a row serve each. */
-static void no_tenant_waits_for_another(void **state)
+KIT_TEST(no_tenant_waits_for_another)
 {
-    struct kit *k = *state;
     static const char *const TENANTS[] = {"a", "b", "c"};
     for (int i = 0; i < 20; i++)
         PUT(k, .tenant = STR("a"), .priority = 100);
@@ -148,9 +137,8 @@ static void no_tenant_waits_for_another(void **state)
     }
 }
 
-static void tenants_in_turn_are_served_until_nothing_is_left(void **state)
+KIT_TEST(tenants_in_turn_are_served_until_nothing_is_left)
 {
-    struct kit *k = *state;
     for (int i = 0; i < 9; i++) {
         PUT(k, .tenant = STR("a"));
         PUT(k, .tenant = i % 3 ? STR("b") : STR("c"));
@@ -166,9 +154,8 @@ static void tenants_in_turn_are_served_until_nothing_is_left(void **state)
     assert_int_equal(n, 18);
 }
 
-static void within_a_tenant_the_best_come_first_though_all_are_asked(void **state)
+KIT_TEST(within_a_tenant_the_best_come_first_though_all_are_asked)
 {
-    struct kit *k = *state;
     for (int i = 0; i < 6; i++)
         PUT(k, .tenant = i % 2 ? STR("a") : STR("b"), .priority = i);
     struct job_page *page = READY(k, .limit = 100);
@@ -181,9 +168,8 @@ static void within_a_tenant_the_best_come_first_though_all_are_asked(void **stat
 /* More partitions than a store may want to look at one by one. */
 #define MANY 40
 
-static void of_many_partitions_the_best_come_first(void **state)
+KIT_TEST(of_many_partitions_the_best_come_first)
 {
-    struct kit *k = *state;
     int64_t seqs[3 * MANY];
     char task[16];
     for (int i = 0; i < 3 * MANY; i++) {
@@ -217,9 +203,8 @@ static void put_for_many_tenants(struct kit *k, int jobs_each)
 }
 
 /* Though a call is for one, and one tenant has as many partitions as all the others. */
-static void of_many_tenants_none_waits_for_another(void **state)
+KIT_TEST(of_many_tenants_none_waits_for_another)
 {
-    struct kit *k = *state;
     char name[16];
     put_for_many_tenants(k, 3);
     for (int i = 0; i < MANY; i++) {
@@ -250,9 +235,8 @@ static void of_many_tenants_none_waits_for_another(void **state)
     }
 }
 
-static void of_many_tenants_pauses_hold(void **state)
+KIT_TEST(of_many_tenants_pauses_hold)
 {
-    struct kit *k = *state;
     put_for_many_tenants(k, 2);
     kit_pause(k, STR("t4"), STR("main"));
     struct job_page *page = READY(k, .limit = (size_t)3 * MANY);
@@ -263,9 +247,8 @@ static void of_many_tenants_pauses_hold(void **state)
 }
 
 /* What the transaction itself has moved counts. */
-static void of_many_tenants_those_that_start_are_not_given_again(void **state)
+KIT_TEST(of_many_tenants_those_that_start_are_not_given_again)
 {
-    struct kit *k = *state;
     put_for_many_tenants(k, 1);
     kit_begin(k);
     size_t n = 0;
@@ -288,9 +271,8 @@ static void of_many_tenants_those_that_start_are_not_given_again(void **state)
 static const struct str TWO_TASKS[] = {STR("a"), STR("b")};
 
 /* Invariant 11 over the tasks of a worker, whose slots are not all free. */
-static void tasks_come_in_one_order_up_to_their_limits(void **state)
+KIT_TEST(tasks_come_in_one_order_up_to_their_limits)
 {
-    struct kit *k = *state;
     int64_t a1 = PUT(k, .task = STR("a"), .priority = 1), b1 = PUT(k, .task = STR("b")),
             a2 = PUT(k, .task = STR("a"), .priority = 9), a3 = PUT(k, .task = STR("a")),
             b2 = PUT(k, .task = STR("b"), .priority = 5);
@@ -308,9 +290,8 @@ static void tasks_come_in_one_order_up_to_their_limits(void **state)
     check_seqs(page, a2, b2, a1, b1, a3);
 }
 
-static void a_task_with_all_the_jobs_has_its_limit_too(void **state)
+KIT_TEST(a_task_with_all_the_jobs_has_its_limit_too)
 {
-    struct kit *k = *state;
     const size_t limits[] = {2, 4};
     int64_t seqs[6];
     for (int i = 0; i < 6; i++)
@@ -326,9 +307,8 @@ static void a_task_with_all_the_jobs_has_its_limit_too(void **state)
 }
 
 /* The queue's place counts for more than the priority, over all tasks. */
-static void queues_in_order_hold_for_tasks_with_limits(void **state)
+KIT_TEST(queues_in_order_hold_for_tasks_with_limits)
 {
-    struct kit *k = *state;
     const struct str queues[] = {STR("urgent"), STR("bulk")};
     const size_t limits[] = {1, 2};
     PUT(k, .task = STR("a"), .queue = STR("bulk"), .priority = 50);
@@ -342,9 +322,8 @@ static void queues_in_order_hold_for_tasks_with_limits(void **state)
 
 /* Two slots that are always free together: the second tenant with jobs of the first task must not
  * be left out each time. */
-static void no_tenant_is_left_out_for_ever_by_a_limit(void **state)
+KIT_TEST(no_tenant_is_left_out_for_ever_by_a_limit)
 {
-    struct kit *k = *state;
     static const char *const TENANTS[] = {"t1", "t2", "t3"};
     const size_t limits[] = {1, 1};
     unsigned served = 0;
@@ -372,9 +351,8 @@ static void no_tenant_is_left_out_for_ever_by_a_limit(void **state)
 }
 
 /* The same where the partitions are so many that stores go another way. */
-static void of_many_tenants_limits_of_tasks_hold(void **state)
+KIT_TEST(of_many_tenants_limits_of_tasks_hold)
 {
-    struct kit *k = *state;
     char tenant[16];
     const size_t limits[] = {3, 2};
     unsigned long long served = 0;
@@ -414,9 +392,8 @@ static char *megabytes(size_t n)
     return text;
 }
 
-static void a_claim_has_as_many_jobs_as_fit_its_bytes(void **state)
+KIT_TEST(a_claim_has_as_many_jobs_as_fit_its_bytes)
 {
-    struct kit *k = *state;
     char *small = megabytes(1), *big = megabytes(3);
     int64_t a = PUT(k, .payload = {small, 1 << 20}), b = PUT(k, .payload = {small, 1 << 20}),
             c = PUT(k, .payload = {big, 3 << 20}), d = PUT(k, .priority = -1);
@@ -438,9 +415,8 @@ static void a_claim_has_as_many_jobs_as_fit_its_bytes(void **state)
 }
 
 /* A job that does not fit is the first of the next claim, whoever's turn it was. */
-static void of_many_tenants_bytes_leave_none_waiting(void **state)
+KIT_TEST(of_many_tenants_bytes_leave_none_waiting)
 {
-    struct kit *k = *state;
     char *text = megabytes(1);
     char tenant[16];
     unsigned served = 0;
@@ -467,9 +443,8 @@ static void of_many_tenants_bytes_leave_none_waiting(void **state)
 }
 
 /* Invariant 5. */
-static void a_start_counts_one_attempt_and_takes_a_lease(void **state)
+KIT_TEST(a_start_counts_one_attempt_and_takes_a_lease)
 {
-    struct kit *k = *state;
     int64_t seq = PUT(k, .id = STR("x"));
     k->now_ms += 7;
     const struct start_move move = {.seq = seq,
@@ -492,9 +467,8 @@ static void a_start_counts_one_attempt_and_takes_a_lease(void **state)
     assert_int_equal(s->created_ms, KIT_START_MS);
 }
 
-static void attempts_rise_by_one_with_each_start(void **state)
+KIT_TEST(attempts_rise_by_one_with_each_start)
 {
-    struct kit *k = *state;
     int64_t seq = PUT(k, .id = STR("x")), next_ms;
     for (uint32_t n = 1; n <= 4; n++) {
         uint64_t token = kit_start(k, seq);
@@ -508,9 +482,8 @@ static void attempts_rise_by_one_with_each_start(void **state)
     }
 }
 
-static void only_a_queued_job_can_be_started(void **state)
+KIT_TEST(only_a_queued_job_can_be_started)
 {
-    struct kit *k = *state;
     for (int s = 0; s < REDRIVE_STATE_COUNT; s++) {
         if (s == REDRIVE_STATE_QUEUED)
             continue;
@@ -523,38 +496,4 @@ static void only_a_queued_job_can_be_started(void **state)
         assert_int_equal(after->token, before.token);
         assert_int_equal(after->lease_until_ms, before.lease_until_ms);
     }
-}
-
-CHECK_FILE(claim)
-{
-    const struct CMUnitTest tests[] = {
-        F(the_best_come_first),
-        F(queues_come_in_the_order_of_the_filter),
-        F(the_next_queue_has_its_turn_when_the_one_before_is_empty),
-        F(only_the_tasks_that_are_asked_for),
-        F(only_queued_jobs_are_ready),
-        F(a_due_job_is_not_ready_before_it_is_promoted),
-        F(a_paused_queue_has_none_even_if_named),
-        F(a_pause_applies_to_the_tenants_in_turn_too),
-        F(a_page_is_bounded_and_says_if_there_are_more),
-        F(jobs_of_one_tenant_only),
-        F(no_tenant_waits_for_another),
-        F(tenants_in_turn_are_served_until_nothing_is_left),
-        F(within_a_tenant_the_best_come_first_though_all_are_asked),
-        F(of_many_partitions_the_best_come_first),
-        F(of_many_tenants_none_waits_for_another),
-        F(of_many_tenants_pauses_hold),
-        F(of_many_tenants_those_that_start_are_not_given_again),
-        F(tasks_come_in_one_order_up_to_their_limits),
-        F(a_task_with_all_the_jobs_has_its_limit_too),
-        F(queues_in_order_hold_for_tasks_with_limits),
-        F(no_tenant_is_left_out_for_ever_by_a_limit),
-        F(of_many_tenants_limits_of_tasks_hold),
-        F(a_claim_has_as_many_jobs_as_fit_its_bytes),
-        F(of_many_tenants_bytes_leave_none_waiting),
-        F(a_start_counts_one_attempt_and_takes_a_lease),
-        F(attempts_rise_by_one_with_each_start),
-        F(only_a_queued_job_can_be_started),
-    };
-    return cmocka_run_group_tests_name("store claim", tests, NULL, NULL);
 }

@@ -34,15 +34,14 @@ static bool keeps(struct kit *k)
     return look(k, KEEP_MS, false).is_leader;
 }
 
-static void the_slot_is_there_if_the_store_says_so(void **state)
+KIT_TEST(the_slot_is_there_if_the_store_says_so)
 {
-    struct kit *k = *state;
     assert_int_equal(store_ops(k->store)->elect != NULL, can_look(k));
 }
 
-static void one_handle_is_leader(void **state)
+KIT_TEST(one_handle_is_leader)
 {
-    struct kit *k = *state, second;
+    struct kit second;
     need_looks(k);
     kit_join(&second, k);
     assert_true(keeps(k));
@@ -51,9 +50,9 @@ static void one_handle_is_leader(void **state)
     kit_close(&second);
 }
 
-static void time_that_is_given_back_goes_to_the_next_who_asks(void **state)
+KIT_TEST(time_that_is_given_back_goes_to_the_next_who_asks)
 {
-    struct kit *k = *state, second;
+    struct kit second;
     need_looks(k);
     kit_join(&second, k);
     assert_true(keeps(k));
@@ -70,9 +69,9 @@ static void time_that_is_given_back_goes_to_the_next_who_asks(void **state)
     }
 }
 
-static void one_that_no_longer_asks_loses_it(void **state)
+KIT_TEST(one_that_no_longer_asks_loses_it)
 {
-    struct kit *k = *state, second;
+    struct kit second;
     need_looks(k);
     kit_join(&second, k);
     assert_true(keeps(k));
@@ -86,9 +85,9 @@ static void one_that_no_longer_asks_loses_it(void **state)
     kit_close(&second);
 }
 
-static void who_has_it_may_keep_it_by_asking(void **state)
+KIT_TEST(who_has_it_may_keep_it_by_asking)
 {
-    struct kit *k = *state, second;
+    struct kit second;
     need_looks(k);
     kit_join(&second, k);
     for (int i = 0; i < 4; i++) {
@@ -99,9 +98,9 @@ static void who_has_it_may_keep_it_by_asking(void **state)
     kit_close(&second);
 }
 
-static void those_who_claim_are_counted(void **state)
+KIT_TEST(those_who_claim_are_counted)
 {
-    struct kit *k = *state, second, third;
+    struct kit second, third;
     need_looks(k);
     kit_join(&second, k);
     kit_join(&third, k);
@@ -113,9 +112,8 @@ static void those_who_claim_are_counted(void **state)
     kit_close(&third);
 }
 
-static void ready_jobs_are_seen_and_others_are_not(void **state)
+KIT_TEST(ready_jobs_are_seen_and_others_are_not)
 {
-    struct kit *k = *state;
     need_looks(k);
     assert_false(look(k, 0, true).has_ready);
     PUT(k, .process_after_ms = k->now_ms + 1000);
@@ -126,28 +124,12 @@ static void ready_jobs_are_seen_and_others_are_not(void **state)
     assert_false(look(k, 0, true).has_ready);
 }
 
-static void no_election_within_a_transaction(void **state)
+KIT_TEST(no_election_within_a_transaction)
 {
-    struct kit *k = *state;
     struct store_election election;
     need_looks(k);
     kit_begin(k);
     assert_int_equal(store_ops(k->store)->elect(k->store, 0, false, &election, NULL),
                      REDRIVE_E_STATE);
     kit_rollback(k);
-}
-
-CHECK_FILE(elect)
-{
-    const struct CMUnitTest tests[] = {
-        F(the_slot_is_there_if_the_store_says_so),
-        F(one_handle_is_leader),
-        F(time_that_is_given_back_goes_to_the_next_who_asks),
-        F(one_that_no_longer_asks_loses_it),
-        F(who_has_it_may_keep_it_by_asking),
-        F(those_who_claim_are_counted),
-        F(ready_jobs_are_seen_and_others_are_not),
-        F(no_election_within_a_transaction),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

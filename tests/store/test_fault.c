@@ -46,42 +46,36 @@ static unsigned long run_all(bool from_then_on, bool after_commit, unsigned long
     return n;
 }
 
-static void nothing_breaks_without_a_fault(void **state)
+TEST(nothing_breaks_without_a_fault)
 {
-    (void)state;
     assert_false(run_with(0, false, false));
 }
 
-static void nothing_breaks_when_any_call_fails_once(void **state)
+TEST(nothing_breaks_when_any_call_fails_once)
 {
-    (void)state;
     /* Each step begins, does something, and commits. */
     unsigned long step = fault_step();
     assert_true(run_all(false, false, step) > 28 * 3 / step);
 }
 
-static void nothing_breaks_when_every_call_fails_from_some_point_on(void **state)
+TEST(nothing_breaks_when_every_call_fails_from_some_point_on)
 {
-    (void)state;
     unsigned long step = fault_step();
     assert_true(run_all(true, false, step) > 28 * 3 / step);
 }
 
-static void nothing_breaks_when_the_answer_of_a_commit_is_lost(void **state)
+TEST(nothing_breaks_when_the_answer_of_a_commit_is_lost)
 {
-    (void)state;
     assert_int_equal(run_all(false, true, 1), 28);
 }
 
-static void nothing_breaks_when_the_store_goes_away_after_a_commit(void **state)
+TEST(nothing_breaks_when_the_store_goes_away_after_a_commit)
 {
-    (void)state;
     assert_int_equal(run_all(true, true, 1), 28);
 }
 
-static void a_fault_comes_when_it_is_due(void **state)
+KIT_TEST(a_fault_comes_when_it_is_due)
 {
-    struct kit *k = *state;
     struct fault fault;
     fault_init(&fault, k->store);
     struct store *s = wrap_store(&fault.wrap);
@@ -103,9 +97,8 @@ static void a_fault_comes_when_it_is_due(void **state)
     ops->close(s);
 }
 
-static void a_commit_may_fail_before_or_after_the_fact(void **state)
+KIT_TEST(a_commit_may_fail_before_or_after_the_fact)
 {
-    struct kit *k = *state;
     for (int after = 0; after < 2; after++) {
         struct fault fault;
         fault_init(&fault, k->store);
@@ -123,18 +116,4 @@ static void a_commit_may_fail_before_or_after_the_fact(void **state)
         ops->rollback(s);
         assert_int_equal(LIST(k, .id = STR("x"))->n, after);
     }
-}
-
-CHECK_FILE(fault)
-{
-    const struct CMUnitTest tests[] = {
-        F(a_fault_comes_when_it_is_due),
-        F(a_commit_may_fail_before_or_after_the_fact),
-        T(nothing_breaks_without_a_fault),
-        T(nothing_breaks_when_any_call_fails_once),
-        T(nothing_breaks_when_every_call_fails_from_some_point_on),
-        T(nothing_breaks_when_the_answer_of_a_commit_is_lost),
-        T(nothing_breaks_when_the_store_goes_away_after_a_commit),
-    };
-    return cmocka_run_group_tests_name("store fault", tests, NULL, NULL);
 }

@@ -17,9 +17,8 @@ static void check_attempt(const struct job_attempt *a, uint32_t epoch, uint32_t 
     assert_int_equal(a->outcome, outcome);
 }
 
-static void a_job_that_never_ran_has_none(void **state)
+KIT_TEST(a_job_that_never_ran_has_none)
 {
-    struct kit *k = *state;
     int64_t seq = PUT(k, .id = STR("x"));
     assert_int_equal(kit_history(k, seq)->n, 0);
     kit_park(k, seq, false);
@@ -28,9 +27,8 @@ static void a_job_that_never_ran_has_none(void **state)
     assert_int_equal(kit_history(k, seq)->n, 0);
 }
 
-static void a_success_at_once_is_read_from_the_jobs_own_row(void **state)
+KIT_TEST(a_success_at_once_is_read_from_the_jobs_own_row)
 {
-    struct kit *k = *state;
     int64_t seq = PUT(k, .id = STR("x"));
     run_once(k, seq, decision_completed());
     struct attempt_page *h = kit_history(k, seq);
@@ -44,9 +42,8 @@ static void a_success_at_once_is_read_from_the_jobs_own_row(void **state)
     assert_int_equal(h->attempts[0].next_ms, 0);
 }
 
-static void the_attempt_that_runs_is_the_last(void **state)
+KIT_TEST(the_attempt_that_runs_is_the_last)
 {
-    struct kit *k = *state;
     int64_t seq = PUT(k, .id = STR("x")), next_ms;
     run_once(k, seq, decision_retrying(0));
     kit_promote(k, 10, &next_ms);
@@ -59,9 +56,8 @@ static void the_attempt_that_runs_is_the_last(void **state)
     assert_int_equal(h->attempts[1].ended_ms, 0);
 }
 
-static void a_failure_says_everything_about_itself(void **state)
+KIT_TEST(a_failure_says_everything_about_itself)
 {
-    struct kit *k = *state;
     int64_t seq = PUT(k, .id = STR("x"));
     uint64_t token = kit_start(k, seq);
     k->now_ms += 50;
@@ -90,9 +86,8 @@ static void a_failure_says_everything_about_itself(void **state)
     assert_int_equal(a->next_ms, k->now_ms + 9000);
 }
 
-static void a_whole_life_is_told_in_order(void **state)
+KIT_TEST(a_whole_life_is_told_in_order)
 {
-    struct kit *k = *state;
     int64_t seq = PUT(k, .id = STR("x"));
     run_once(k, seq, decision_retrying(0));
     run_once(k, seq, decision_released());
@@ -120,9 +115,8 @@ static void a_whole_life_is_told_in_order(void **state)
     }
 }
 
-static void a_success_at_once_after_a_redrive_follows_the_old_history(void **state)
+KIT_TEST(a_success_at_once_after_a_redrive_follows_the_old_history)
 {
-    struct kit *k = *state;
     int64_t seq = PUT(k, .id = STR("x"));
     run_once(k, seq, decision_ended(REDRIVE_STATE_FAILED, REDRIVE_REASON_NOT_RETRIABLE));
     CHANGE(k, .seq = seq, .kind = MOVE_REDRIVE);
@@ -134,9 +128,8 @@ static void a_success_at_once_after_a_redrive_follows_the_old_history(void **sta
     assert_int_equal(h->attempts[1].error.class_, REDRIVE_CLASS_SUCCESS);
 }
 
-static void a_success_at_once_after_a_release_follows_it(void **state)
+KIT_TEST(a_success_at_once_after_a_release_follows_it)
 {
-    struct kit *k = *state;
     int64_t seq = PUT(k, .id = STR("x"));
     run_once(k, seq, decision_released());
     run_once(k, seq, decision_completed());
@@ -146,9 +139,8 @@ static void a_success_at_once_after_a_release_follows_it(void **state)
     check_attempt(&h->attempts[1], 0, 1, REDRIVE_STATE_COMPLETED);
 }
 
-static void a_cancelled_run_is_told(void **state)
+KIT_TEST(a_cancelled_run_is_told)
 {
-    struct kit *k = *state;
     int64_t by_hand = PUT(k, .id = STR("x")), by_worker = PUT(k, .id = STR("y"));
     kit_start(k, by_hand);
     uint64_t token = kit_start(k, by_worker);
@@ -165,9 +157,8 @@ static void a_cancelled_run_is_told(void **state)
     }
 }
 
-static void histories_do_not_mix(void **state)
+KIT_TEST(histories_do_not_mix)
 {
-    struct kit *k = *state;
     int64_t a = PUT(k, .id = STR("a")), b = PUT(k, .id = STR("b"));
     run_once(k, a, decision_retrying(0));
     run_once(k, b, decision_retrying(0));
@@ -176,9 +167,8 @@ static void histories_do_not_mix(void **state)
     assert_int_equal(kit_history(k, b)->n, 1);
 }
 
-static void several_are_told_at_once_a_page_each(void **state)
+KIT_TEST(several_are_told_at_once_a_page_each)
 {
-    struct kit *k = *state;
     struct attempt_page pages[6] = {0};
     const int64_t a = PUT(k, .id = STR("a")), b = PUT(k, .id = STR("b")),
                   never = PUT(k, .id = STR("c")), runs = PUT(k, .id = STR("d"));
@@ -199,21 +189,4 @@ static void several_are_told_at_once_a_page_each(void **state)
     }
     assert_int_equal(store_ops(k->store)->history(k->store, NULL, 0, pages, NULL), 0);
     attempt_pages_release(pages, 6);
-}
-
-CHECK_FILE(history)
-{
-    const struct CMUnitTest tests[] = {
-        F(a_job_that_never_ran_has_none),
-        F(a_success_at_once_is_read_from_the_jobs_own_row),
-        F(the_attempt_that_runs_is_the_last),
-        F(a_failure_says_everything_about_itself),
-        F(a_whole_life_is_told_in_order),
-        F(a_success_at_once_after_a_redrive_follows_the_old_history),
-        F(a_success_at_once_after_a_release_follows_it),
-        F(a_cancelled_run_is_told),
-        F(histories_do_not_mix),
-        F(several_are_told_at_once_a_page_each),
-    };
-    return cmocka_run_group_tests_name("store history", tests, NULL, NULL);
 }

@@ -157,19 +157,19 @@ static void check_taken_over(struct kit *k, const char *from_store)
     kit_close(&from);
 }
 
-static void jobs_of_another_kind_of_store_are_kept_whole(void **state)
+KIT_TEST(jobs_of_another_kind_of_store_are_kept_whole)
 {
-    check_taken_over(*state, "memory");
+    check_taken_over(k, "memory");
 }
 
-static void jobs_of_the_same_kind_of_store_are_kept_whole(void **state)
+KIT_TEST(jobs_of_the_same_kind_of_store_are_kept_whole)
 {
-    check_taken_over(*state, stores_name());
+    check_taken_over(k, stores_name());
 }
 
-static void order_given_is_order_of_seq(void **state)
+KIT_TEST(order_given_is_order_of_seq)
 {
-    struct kit *k = *state, from;
+    struct kit from;
     kit_open(&from, "memory");
     PUT(&from, .id = STR("c"));
     PUT(&from, .id = STR("a"));
@@ -182,9 +182,9 @@ static void order_given_is_order_of_seq(void **state)
     kit_close(&from);
 }
 
-static void what_is_there_is_left_alone(void **state)
+KIT_TEST(what_is_there_is_left_alone)
 {
-    struct kit *k = *state, from;
+    struct kit from;
     struct move_result results[100];
     kit_open(&from, "memory");
     put_everything(&from);
@@ -197,9 +197,9 @@ static void what_is_there_is_left_alone(void **state)
 }
 
 /* Its own state is told, not that of the one which was offered. */
-static void a_job_that_moved_on_is_left_alone(void **state)
+KIT_TEST(a_job_that_moved_on_is_left_alone)
 {
-    struct kit *k = *state, from;
+    struct kit from;
     struct move_result result;
     kit_open(&from, "memory");
     PUT(&from, .id = STR("a"));
@@ -211,9 +211,8 @@ static void a_job_that_moved_on_is_left_alone(void **state)
     kit_close(&from);
 }
 
-static void one_id_twice_in_a_call_is_one_job(void **state)
+KIT_TEST(one_id_twice_in_a_call_is_one_job)
 {
-    struct kit *k = *state;
     const struct job job = {
         .spec = {.tenant = STR("acme"), .id = STR("a"), .task = STR("t"), .queue = STR("q")},
         .status = {.state = REDRIVE_STATE_QUEUED, .created_ms = 5, .updated_ms = 6}};
@@ -227,9 +226,9 @@ static void one_id_twice_in_a_call_is_one_job(void **state)
     assert_int_equal(LIST(k)->n, 1);
 }
 
-static void a_job_that_this_transaction_has_removed_is_taken_over(void **state)
+KIT_TEST(a_job_that_this_transaction_has_removed_is_taken_over)
 {
-    struct kit *k = *state, from;
+    struct kit from;
     struct move_result results[2];
     kit_open(&from, "memory");
     PUT(&from, .id = STR("a"), .unique_key = STR("key"));
@@ -243,9 +242,9 @@ static void a_job_that_this_transaction_has_removed_is_taken_over(void **state)
     kit_close(&from);
 }
 
-static void a_rollback_takes_it_back(void **state)
+KIT_TEST(a_rollback_takes_it_back)
 {
-    struct kit *k = *state, from, empty;
+    struct kit from, empty;
     struct move_result results[100];
     kit_open(&from, "memory");
     kit_open(&empty, "memory");
@@ -260,9 +259,8 @@ static void a_rollback_takes_it_back(void **state)
     kit_close(&empty);
 }
 
-static void taking_over_needs_a_transaction(void **state)
+KIT_TEST(taking_over_needs_a_transaction)
 {
-    struct kit *k = *state;
     const struct job job = {.spec = {.tenant = STR("acme"), .id = STR("a")}};
     const struct imported_job imported = {&job, NULL, 0};
     const struct remembered_key key = {.tenant = STR("acme"), .key = STR("k"), .id = STR("a")};
@@ -274,9 +272,9 @@ static void taking_over_needs_a_transaction(void **state)
 
 /* ---- They live on ---------------------------------------------------------------------------- */
 
-static void queued_jobs_are_ready_in_order(void **state)
+KIT_TEST(queued_jobs_are_ready_in_order)
 {
-    struct kit *k = *state, from;
+    struct kit from;
     kit_open(&from, "memory");
     PUT(&from, .id = STR("low"), .priority = -1);
     PUT(&from, .id = STR("first"));
@@ -292,9 +290,9 @@ static void queued_jobs_are_ready_in_order(void **state)
     kit_close(&from);
 }
 
-static void attempts_go_on_where_they_were(void **state)
+KIT_TEST(attempts_go_on_where_they_were)
 {
-    struct kit *k = *state, from;
+    struct kit from;
     kit_open(&from, "memory");
     int64_t seq = put_full(&from, "a");
     run_once(&from, seq, decision_retrying(0));
@@ -312,9 +310,9 @@ static void attempts_go_on_where_they_were(void **state)
     kit_close(&from);
 }
 
-static void a_lease_ends_in_the_new_store(void **state)
+KIT_TEST(a_lease_ends_in_the_new_store)
 {
-    struct kit *k = *state, from;
+    struct kit from;
     int64_t next_ms = 0;
     kit_open(&from, "memory");
     uint64_t token = kit_start(&from, PUT(&from, .id = STR("a")));
@@ -332,9 +330,9 @@ static void a_lease_ends_in_the_new_store(void **state)
     kit_close(&from);
 }
 
-static void time_locked_jobs_come_when_due(void **state)
+KIT_TEST(time_locked_jobs_come_when_due)
 {
-    struct kit *k = *state, from;
+    struct kit from;
     int64_t next_ms = 0;
     kit_open(&from, "memory");
     kit_put_in(&from, REDRIVE_STATE_SCHEDULED, &(struct job_spec){.id = STR("scheduled")});
@@ -353,9 +351,9 @@ static void time_locked_jobs_come_when_due(void **state)
     kit_close(&from);
 }
 
-static void parked_jobs_stand_in_their_gate(void **state)
+KIT_TEST(parked_jobs_stand_in_their_gate)
 {
-    struct kit *k = *state, from;
+    struct kit from;
     kit_open(&from, "memory");
     int64_t seq = put_full(&from, "a");
     run_once(&from, seq, decision_retrying(0));
@@ -376,9 +374,9 @@ static void parked_jobs_stand_in_their_gate(void **state)
     kit_close(&from);
 }
 
-static void deadlines_are_met(void **state)
+KIT_TEST(deadlines_are_met)
 {
-    struct kit *k = *state, from;
+    struct kit from;
     int64_t next_ms = 0;
     kit_open(&from, "memory");
     PUT(&from, .id = STR("a"), .deadline_ms = KIT_START_MS + 100);
@@ -396,9 +394,9 @@ static void deadlines_are_met(void **state)
     kit_close(&from);
 }
 
-static void dead_letters_can_be_redriven_edited_and_swept(void **state)
+KIT_TEST(dead_letters_can_be_redriven_edited_and_swept)
 {
-    struct kit *k = *state, from;
+    struct kit from;
     kit_open(&from, "memory");
     put_full(&from, "a");
     put_full(&from, "b");
@@ -418,27 +416,4 @@ static void dead_letters_can_be_redriven_edited_and_swept(void **state)
     assert_int_equal(LIST(k)->n, 1);
     assert_int_equal(kit_history(k, a)->n, 1);
     kit_close(&from);
-}
-
-CHECK_FILE(import)
-{
-    const struct CMUnitTest tests[] = {
-        F(jobs_of_another_kind_of_store_are_kept_whole),
-        F(jobs_of_the_same_kind_of_store_are_kept_whole),
-        F(order_given_is_order_of_seq),
-        F(what_is_there_is_left_alone),
-        F(a_job_that_moved_on_is_left_alone),
-        F(one_id_twice_in_a_call_is_one_job),
-        F(a_job_that_this_transaction_has_removed_is_taken_over),
-        F(a_rollback_takes_it_back),
-        F(taking_over_needs_a_transaction),
-        F(queued_jobs_are_ready_in_order),
-        F(attempts_go_on_where_they_were),
-        F(a_lease_ends_in_the_new_store),
-        F(time_locked_jobs_come_when_due),
-        F(parked_jobs_stand_in_their_gate),
-        F(deadlines_are_met),
-        F(dead_letters_can_be_redriven_edited_and_swept),
-    };
-    return cmocka_run_group_tests_name("store import", tests, NULL, NULL);
 }

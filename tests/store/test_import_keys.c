@@ -4,9 +4,9 @@
 #include "import_all.h"
 #include "kit.h"
 
-static void a_live_job_holds_its_key(void **state)
+KIT_TEST(a_live_job_holds_its_key)
 {
-    struct kit *k = *state, from;
+    struct kit from;
     kit_open(&from, "memory");
     PUT(&from, .id = STR("a"), .unique_key = STR("k"));
     kit_put_in(&from, REDRIVE_STATE_COMPLETED,
@@ -21,9 +21,9 @@ static void a_live_job_holds_its_key(void **state)
     kit_close(&from);
 }
 
-static void a_live_job_whose_key_is_held_is_refused(void **state)
+KIT_TEST(a_live_job_whose_key_is_held_is_refused)
 {
-    struct kit *k = *state, from;
+    struct kit from;
     struct move_result results[2];
     kit_open(&from, "memory");
     kit_put_in(&from, REDRIVE_STATE_COMPLETED,
@@ -38,9 +38,9 @@ static void a_live_job_whose_key_is_held_is_refused(void **state)
     kit_close(&from);
 }
 
-static void a_key_for_ever_is_held_by_a_job_that_has_ended(void **state)
+KIT_TEST(a_key_for_ever_is_held_by_a_job_that_has_ended)
 {
-    struct kit *k = *state, from;
+    struct kit from;
     kit_open(&from, "memory");
     kit_put_in(&from, REDRIVE_STATE_COMPLETED,
                &(struct job_spec){.id = STR("a"), .unique_key = STR("k"), .unique_forever = true});
@@ -64,9 +64,8 @@ static struct remembered_key gone(const char *key, const char *id)
     return (struct remembered_key){STR("acme"), str_of(key), str_of(id), REDRIVE_STATE_CANCELLED};
 }
 
-static void a_key_that_a_job_holds_for_ever_is_left_to_it(void **state)
+KIT_TEST(a_key_that_a_job_holds_for_ever_is_left_to_it)
 {
-    struct kit *k = *state;
     const struct remembered_key keys[] = {gone("k1", "a"), gone("k2", "other")};
     PUT(k, .id = STR("a"), .unique_key = STR("k1"), .unique_forever = true);
     kit_put_in(k, REDRIVE_STATE_COMPLETED,
@@ -81,9 +80,9 @@ static void a_key_that_a_job_holds_for_ever_is_left_to_it(void **state)
     assert_int_equal(result.state, REDRIVE_STATE_QUEUED);
 }
 
-static void a_job_that_is_back_holds_its_key_itself(void **state)
+KIT_TEST(a_job_that_is_back_holds_its_key_itself)
 {
-    struct kit *k = *state, from;
+    struct kit from;
     const struct remembered_key keys[] = {gone("k1", "a"), gone("k2", "other")};
     kit_open(&from, "memory");
     PUT(&from, .id = STR("a"), .unique_key = STR("k1"), .unique_forever = true);
@@ -105,9 +104,8 @@ static void a_job_that_is_back_holds_its_key_itself(void **state)
     kit_close(&from);
 }
 
-static void keys_without_a_job_hold(void **state)
+KIT_TEST(keys_without_a_job_hold)
 {
-    struct kit *k = *state;
     const struct remembered_key keys[] = {
         {STR("acme"), STR("k1"), STR("gone-1"), REDRIVE_STATE_DEAD_LETTER},
         {STR("acme"), STR("k2"), STR("gone-2"), REDRIVE_STATE_COMPLETED},
@@ -128,9 +126,8 @@ static void keys_without_a_job_hold(void **state)
     assert_int_equal(kit_held(k, (struct str){0}, (struct str){0}, 10)->n, 2);
 }
 
-static void remembered_keys_come_in_pages_in_order(void **state)
+KIT_TEST(remembered_keys_come_in_pages_in_order)
 {
-    struct kit *k = *state;
     const struct remembered_key keys[] = {
         {STR("zeta"), STR("a"), STR("5"), REDRIVE_STATE_FAILED},
         {STR("acme"), STR("\xC3\xBC"), STR("4"), REDRIVE_STATE_FAILED},
@@ -156,18 +153,4 @@ static void remembered_keys_come_in_pages_in_order(void **state)
         key = str_of(copies[1]);
     }
     assert_int_equal(kit_held(k, tenant, key, 2)->n, 0);
-}
-
-CHECK_FILE(import_keys)
-{
-    const struct CMUnitTest tests[] = {
-        F(a_live_job_holds_its_key),
-        F(a_live_job_whose_key_is_held_is_refused),
-        F(a_key_for_ever_is_held_by_a_job_that_has_ended),
-        F(a_key_that_a_job_holds_for_ever_is_left_to_it),
-        F(a_job_that_is_back_holds_its_key_itself),
-        F(keys_without_a_job_hold),
-        F(remembered_keys_come_in_pages_in_order),
-    };
-    return cmocka_run_group_tests_name("store import keys", tests, NULL, NULL);
 }

@@ -34,30 +34,19 @@ static struct violation run_with(enum bug bug)
     return found;
 }
 
-static void a_store_without_a_bug_passes(void **state)
+TEST(a_store_without_a_bug_passes)
 {
-    (void)state;
     struct violation found = run_with(BUG_COUNT);
     if (found.invariant != 0)
         fail_msg("invariant %d: %s", found.invariant, found.text);
 }
 
-static void every_planted_bug_is_found(void **state)
+TEST(every_planted_bug_is_found)
 {
-    (void)state;
     for (int bug = 0; bug < BUG_COUNT; bug++) {
         struct violation found = run_with((enum bug)bug);
         if (!(found.all >> BUGS[bug].invariant & 1))
             fail_msg("%s: invariant %d is not among %#x; found %d: %s", BUGS[bug].text,
                      BUGS[bug].invariant, found.all, found.invariant, found.text);
     }
-}
-
-CHECK_FILE(invariants)
-{
-    const struct CMUnitTest tests[] = {
-        T(a_store_without_a_bug_passes),
-        T(every_planted_bug_is_found),
-    };
-    return cmocka_run_group_tests_name("store invariants", tests, NULL, NULL);
 }

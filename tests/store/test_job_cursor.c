@@ -2,9 +2,8 @@
 
 #include "store/page.h"
 
-static void cursor_leads_back_to_its_job(void **state)
+TEST(cursor_leads_back_to_its_job)
 {
-    (void)state;
     static const int64_t SEQS[] = {1, 15, 16, INT64_C(123456789012345)};
     static const enum job_order ORDERS[] = {ORDER_OLDEST, ORDER_NEWEST, ORDER_FINISHED};
     for (size_t i = 0; i < sizeof SEQS / sizeof SEQS[0]; i++)
@@ -19,9 +18,8 @@ static void cursor_leads_back_to_its_job(void **state)
         }
 }
 
-static void job_that_has_not_ended_has_a_cursor_too(void **state)
+TEST(job_that_has_not_ended_has_a_cursor_too)
 {
-    (void)state;
     char text[JOB_CURSOR_MAX];
     struct job job = {.status = {.seq = 7}};
     struct job_filter filter = {.order = ORDER_FINISHED};
@@ -31,9 +29,8 @@ static void job_that_has_not_ended_has_a_cursor_too(void **state)
     assert_int_equal(filter.after_ms, 0);
 }
 
-static void hints_go_with_the_cursor(void **state)
+TEST(hints_go_with_the_cursor)
 {
-    (void)state;
     for (int hints = 0; hints < 8; hints++) {
         char text[JOB_CURSOR_MAX];
         const struct job job = {.status = {.seq = INT64_C(0x123456789abcde), .finished_ms = 99}};
@@ -51,9 +48,8 @@ static void hints_go_with_the_cursor(void **state)
     }
 }
 
-static void other_order_is_refused(void **state)
+TEST(other_order_is_refused)
 {
-    (void)state;
     char text[JOB_CURSOR_MAX];
     struct job job = {.status = {.seq = 7}};
     struct job_filter filter = {.order = ORDER_OLDEST};
@@ -64,9 +60,8 @@ static void other_order_is_refused(void **state)
     assert_int_equal(filter.after_seq, 0);
 }
 
-static void every_change_to_a_cursor_is_noticed(void **state)
+TEST(every_change_to_a_cursor_is_noticed)
 {
-    (void)state;
     char text[JOB_CURSOR_MAX];
     struct job job = {.status = {.seq = 0x1234, .finished_ms = 99}};
     struct job_filter filter = {.order = ORDER_FINISHED};
@@ -82,9 +77,8 @@ static void every_change_to_a_cursor_is_noticed(void **state)
     assert_int_equal(job_cursor_read(str_of(text), &filter, NULL), 0);
 }
 
-static void words_are_no_cursors(void **state)
+TEST(words_are_no_cursors)
 {
-    (void)state;
     static const char *const WORDS[] = {
         "",
         "x",
@@ -103,14 +97,4 @@ static void words_are_no_cursors(void **state)
         assert_int_equal(job_cursor_read(str_of(WORDS[i]), &filter, NULL), REDRIVE_E_INVALID);
         assert_int_equal(filter.after_seq, 0);
     }
-}
-
-CHECK_FILE(job_cursor)
-{
-    const struct CMUnitTest tests[] = {
-        T(cursor_leads_back_to_its_job), T(job_that_has_not_ended_has_a_cursor_too),
-        T(other_order_is_refused),       T(every_change_to_a_cursor_is_noticed),
-        T(words_are_no_cursors),         T(hints_go_with_the_cursor),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -14,9 +14,8 @@ static void check_json(const struct job *job, const struct attempt_page *history
     buf_release(&out);
 }
 
-static void fresh_job_has_every_name(void **state)
+TEST(fresh_job_has_every_name)
 {
-    (void)state;
     const struct job job = {
         .spec = {.tenant = STR("default"),
                  .id = STR("7"),
@@ -51,9 +50,8 @@ static void check_part(const struct job *job, const struct attempt_page *history
 
 #define PARENT "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
 
-static void a_traceparent_is_not_shown_as_a_part_of_the_policy(void **state)
+TEST(a_traceparent_is_not_shown_as_a_part_of_the_policy)
 {
-    (void)state;
     struct job job = {.spec = {.policy = STR("{\"traceparent\":\"" PARENT "\"}")}};
     check_part(&job, NULL, ",\"retry\":null,\"traceparent\":\"" PARENT "\",\"deadline\"");
     job.spec.policy = STR("{\"traceparent\":\"" PARENT "\",\"max_retries\":3}");
@@ -61,9 +59,8 @@ static void a_traceparent_is_not_shown_as_a_part_of_the_policy(void **state)
                ",\"retry\":{\"max_retries\":3},\"traceparent\":\"" PARENT "\",\"deadline\"");
 }
 
-static void dead_job_tells_why(void **state)
+TEST(dead_job_tells_why)
 {
-    (void)state;
     struct job job = {
         .spec = {.id = STR("7"), .unique_key = STR("k"), .unique_forever = true},
         .status = {.state = REDRIVE_STATE_DEAD_LETTER,
@@ -95,22 +92,10 @@ static void dead_job_tells_why(void **state)
     check_part(&job, NULL, "\"reason\":\"limit\"");
 }
 
-static void result_that_is_not_json_is_a_string(void **state)
+TEST(result_that_is_not_json_is_a_string)
 {
-    (void)state;
     const struct job json = {.status = {.result = STR("[1, 2]")}};
     const struct job words = {.status = {.result = STR("done \"it\"\xff")}};
     check_part(&json, NULL, "\"result\":[1, 2]");
     check_part(&words, NULL, "\"result\":\"done \\\"it\\\"\xEF\xBF\xBD\"");
-}
-
-CHECK_FILE(job_json)
-{
-    const struct CMUnitTest tests[] = {
-        T(fresh_job_has_every_name),
-        T(a_traceparent_is_not_shown_as_a_part_of_the_policy),
-        T(dead_job_tells_why),
-        T(result_that_is_not_json_is_a_string),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -56,9 +56,9 @@ static void check_sums(struct kit *k, const char *key, int64_t used, int64_t sen
     fail_msg("there is no limit %s", key);
 }
 
-static void what_is_added_is_told_after_the_commit(void **state)
+KIT_TEST(what_is_added_is_told_after_the_commit)
 {
-    struct kit *k = *state, other;
+    struct kit other;
     struct merged_gate merged = MERGED_UNKNOWN;
     struct shared_row row = limit("l", 0);
     kit_join(&other, k);
@@ -81,9 +81,8 @@ static void what_is_added_is_told_after_the_commit(void **state)
     kit_close(&other);
 }
 
-static void a_delta_leaves_value_and_versions_alone(void **state)
+KIT_TEST(a_delta_leaves_value_and_versions_alone)
 {
-    struct kit *k = *state;
     assert_int_equal(put(k, limit("l", 0)), 0);
     kit_begin(k);
     kit_rollback(k);
@@ -101,9 +100,8 @@ static void a_delta_leaves_value_and_versions_alone(void **state)
     check_sums(k, "l", 1, 1);
 }
 
-static void slots_are_added_up_to_the_maximum(void **state)
+KIT_TEST(slots_are_added_up_to_the_maximum)
 {
-    struct kit *k = *state;
     struct shared_row row = limit("l", 0);
     row.add.used = 4;
     row.max_used = 3;
@@ -121,9 +119,8 @@ static void slots_are_added_up_to_the_maximum(void **state)
     check_sums(k, "l", 3, 1);
 }
 
-static void a_put_that_is_refused_adds_nothing(void **state)
+KIT_TEST(a_put_that_is_refused_adds_nothing)
 {
-    struct kit *k = *state;
     struct shared_row row = limit("l", 0);
     assert_int_equal(put(k, row), 0);
     row = limit("l", 7);
@@ -143,9 +140,8 @@ static void a_put_that_is_refused_adds_nothing(void **state)
     assert_int_equal(kit_shared(k, SHARED_LIMIT, STR("acme"))->rows[0].version, 2);
 }
 
-static void no_sum_falls_below_0(void **state)
+KIT_TEST(no_sum_falls_below_0)
 {
-    struct kit *k = *state;
     struct shared_row row = limit("l", 0);
     row.add = (struct gate_sums){-1, -1};
     assert_int_equal(put(k, row), 0);
@@ -156,9 +152,8 @@ static void no_sum_falls_below_0(void **state)
     check_sums(k, "l", 1, 1);
 }
 
-static void a_delta_needs_the_row_and_the_version_that_it_names(void **state)
+KIT_TEST(a_delta_needs_the_row_and_the_version_that_it_names)
 {
-    struct kit *k = *state;
     assert_int_equal(put(k, delta("l", 1, 0, 0)), REDRIVE_E_STATE);
     assert_int_equal(put(k, limit("l", 0)), 0);
     struct shared_row row = delta("l", 1, 0, 0);
@@ -172,9 +167,8 @@ static void a_delta_needs_the_row_and_the_version_that_it_names(void **state)
     check_sums(k, "l", 2, 0);
 }
 
-static void a_limit_with_slots_in_use_is_not_taken_away(void **state)
+KIT_TEST(a_limit_with_slots_in_use_is_not_taken_away)
 {
-    struct kit *k = *state;
     struct shared_row gone = limit("l", 1);
     gone.removed = true;
     assert_int_equal(put(k, limit("l", 0)), 0);
@@ -191,9 +185,8 @@ static void a_limit_with_slots_in_use_is_not_taken_away(void **state)
     check_sums(k, "l", 0, 0);
 }
 
-static void several_puts_of_a_transaction_add_up_and_are_seen_by_it(void **state)
+KIT_TEST(several_puts_of_a_transaction_add_up_and_are_seen_by_it)
 {
-    struct kit *k = *state;
     struct merged_gate merged[2];
     struct shared_row rows[] = {delta("b", 1, 0, 2), delta("a", 1, 1, 0), delta("b", 1, 2, 2)};
     struct move_result results[3];
@@ -224,9 +217,8 @@ static void several_puts_of_a_transaction_add_up_and_are_seen_by_it(void **state
 }
 
 /* A transaction that has read all that is cached goes on with other kinds. */
-static void sums_are_rows_of_no_kind(void **state)
+KIT_TEST(sums_are_rows_of_no_kind)
 {
-    struct kit *k = *state;
     assert_int_equal(put(k, limit("l", 0)), 0);
     assert_int_equal(put(k, delta("l", 1, 1, 0)), 0);
     kit_begin(k);
@@ -236,9 +228,9 @@ static void sums_are_rows_of_no_kind(void **state)
     kit_rollback(k);
 }
 
-static void ready_tells_the_sums_of_the_limits_of_its_jobs(void **state)
+KIT_TEST(ready_tells_the_sums_of_the_limits_of_its_jobs)
 {
-    struct kit *k = *state, other;
+    struct kit other;
     kit_join(&other, k);
     assert_int_equal(put(k, limit("l", 0)), 0);
     assert_int_equal(put(k, limit("m", 0)), 0);
@@ -264,9 +256,8 @@ static void ready_tells_the_sums_of_the_limits_of_its_jobs(void **state)
     kit_close(&other);
 }
 
-static void running_jobs_and_slots_in_use_are_counted_side_by_side(void **state)
+KIT_TEST(running_jobs_and_slots_in_use_are_counted_side_by_side)
 {
-    struct kit *k = *state;
     kit_start(k, PUT(k, .limit_key = STR("jobs")));
     kit_start(k, PUT(k, .limit_key = STR("both")));
     kit_start(k, PUT(k, .limit_key = STR("both")));
@@ -344,38 +335,18 @@ static void run_hands(struct kit *k, int64_t max_used, struct hand hands[HANDS])
     check_sums(k, "l", 0, 0);
 }
 
-static void many_who_add_do_not_meet(void **state)
+KIT_TEST(many_who_add_do_not_meet)
 {
     struct hand hands[HANDS];
-    run_hands(*state, 0, hands);
+    run_hands(k, 0, hands);
     for (int i = 0; i < HANDS; i++)
         assert_int_equal(hands[i].refused, 0);
 }
 
-static void of_many_who_want_the_last_slot_one_gets_it(void **state)
+KIT_TEST(of_many_who_want_the_last_slot_one_gets_it)
 {
     struct hand hands[HANDS];
-    run_hands(*state, 1, hands);
+    run_hands(k, 1, hands);
     for (int i = 0; i < HANDS; i++)
         assert_int_equal(hands[i].most, 1);
-}
-
-CHECK_FILE(limits)
-{
-    const struct CMUnitTest tests[] = {
-        F(what_is_added_is_told_after_the_commit),
-        F(a_delta_leaves_value_and_versions_alone),
-        F(slots_are_added_up_to_the_maximum),
-        F(a_put_that_is_refused_adds_nothing),
-        F(no_sum_falls_below_0),
-        F(a_delta_needs_the_row_and_the_version_that_it_names),
-        F(a_limit_with_slots_in_use_is_not_taken_away),
-        F(several_puts_of_a_transaction_add_up_and_are_seen_by_it),
-        F(sums_are_rows_of_no_kind),
-        F(ready_tells_the_sums_of_the_limits_of_its_jobs),
-        F(running_jobs_and_slots_in_use_are_counted_side_by_side),
-        F(many_who_add_do_not_meet),
-        F(of_many_who_want_the_last_slot_one_gets_it),
-    };
-    return cmocka_run_group_tests_name("store limits", tests, NULL, NULL);
 }

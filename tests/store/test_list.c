@@ -2,9 +2,8 @@
 
 #include <stdio.h>
 
-static void each_field_of_the_filter_counts(void **state)
+KIT_TEST(each_field_of_the_filter_counts)
 {
-    struct kit *k = *state;
     int64_t a = PUT(k, .tenant = STR("t1"), .id = STR("a"), .task = STR("resize"),
                     .queue = STR("slow"), .user = STR("ann"), .unique_key = STR("k1"));
     int64_t b = PUT(k, .tenant = STR("t2"), .id = STR("b"), .task = STR("mail"),
@@ -21,9 +20,8 @@ static void each_field_of_the_filter_counts(void **state)
     assert_int_equal(LIST(k, .id = STR("A"))->n, 0);
 }
 
-static void states_are_a_mask(void **state)
+KIT_TEST(states_are_a_mask)
 {
-    struct kit *k = *state;
     int64_t seqs[REDRIVE_STATE_COUNT];
     for (int s = 0; s < REDRIVE_STATE_COUNT; s++)
         seqs[s] = kit_put_in(k, (enum redrive_state)s, NULL);
@@ -50,9 +48,8 @@ static int64_t put_dead(struct kit *k, enum redrive_class class_, enum redrive_r
     return seq;
 }
 
-static void errors_can_be_searched(void **state)
+KIT_TEST(errors_can_be_searched)
 {
-    struct kit *k = *state;
     int64_t a = put_dead(k, REDRIVE_CLASS_NETWORK, REDRIVE_REASON_EXHAUSTED, "ConnectError",
                          "connection to 10%_off refused", 5);
     int64_t b = put_dead(k, REDRIVE_CLASS_VALIDATION, REDRIVE_REASON_NOT_RETRIABLE, "ValueError",
@@ -75,9 +72,8 @@ static void errors_can_be_searched(void **state)
     check_seqs(LIST(k, .fingerprint = UINT64_MAX), b);
 }
 
-static void ends_are_bounded_in_time(void **state)
+KIT_TEST(ends_are_bounded_in_time)
 {
-    struct kit *k = *state;
     int64_t t = k->now_ms, seqs[3];
     PUT(k, .priority = 0);
     for (int i = 0; i < 3; i++) {
@@ -90,9 +86,8 @@ static void ends_are_bounded_in_time(void **state)
     check_seqs(LIST(k, .finished_before_ms = t + 1000), seqs[0], seqs[1], seqs[2]);
 }
 
-static void orders_are_what_they_say(void **state)
+KIT_TEST(orders_are_what_they_say)
 {
-    struct kit *k = *state;
     int64_t t = k->now_ms;
     k->now_ms = t + 20;
     int64_t a = kit_put_in(k, REDRIVE_STATE_COMPLETED, NULL);
@@ -108,9 +103,8 @@ static void orders_are_what_they_say(void **state)
     check_seqs(LIST(k, .order = ORDER_FINISHED), b, d, a, c, live);
 }
 
-static void a_bound_ends_the_list(void **state)
+KIT_TEST(a_bound_ends_the_list)
 {
-    struct kit *k = *state;
     int64_t seqs[5];
     for (int i = 0; i < 5; i++)
         seqs[i] = kit_put_in(k, i == 2 ? REDRIVE_STATE_QUEUED : REDRIVE_STATE_COMPLETED, NULL);
@@ -124,9 +118,8 @@ static void a_bound_ends_the_list(void **state)
 }
 
 /* A store may choose another way to the same jobs. */
-static void a_hint_changes_nothing(void **state)
+KIT_TEST(a_hint_changes_nothing)
 {
-    struct kit *k = *state;
     int64_t a = put_dead(k, REDRIVE_CLASS_NETWORK, REDRIVE_REASON_EXHAUSTED, "ConnectError",
                          "connection refused", 5);
     int64_t b = kit_put_in(k, REDRIVE_STATE_COMPLETED, NULL);
@@ -138,9 +131,8 @@ static void a_hint_changes_nothing(void **state)
 }
 
 /* Few jobs of a task among many others, and then none: from the first to the last, page by page. */
-static void jobs_of_a_task_are_found_wherever_they_are(void **state)
+KIT_TEST(jobs_of_a_task_are_found_wherever_they_are)
 {
-    struct kit *k = *state;
     int64_t rare[6];
     size_t n = 0;
     kit_begin(k);
@@ -179,9 +171,8 @@ static void jobs_of_a_task_are_found_wherever_they_are(void **state)
 }
 
 /* By the time of the end, which is not the order of their numbers. */
-static void ended_jobs_of_a_task_are_found_by_their_end(void **state)
+KIT_TEST(ended_jobs_of_a_task_are_found_by_their_end)
 {
-    struct kit *k = *state;
     int64_t a = PUT(k, .task = STR("rare"), .queue = STR("one"));
     int64_t b = PUT(k, .task = STR("rare"), .queue = STR("two"));
     for (int i = 0; i < 30; i++)
@@ -206,9 +197,8 @@ static void ended_jobs_of_a_task_are_found_by_their_end(void **state)
 }
 
 /* A handle that has seen a job come does not rely on it after a rollback or a removal. */
-static void jobs_of_a_task_are_found_after_others_were_taken_back(void **state)
+KIT_TEST(jobs_of_a_task_are_found_after_others_were_taken_back)
 {
-    struct kit *k = *state;
     kit_begin(k);
     PUT(k, .task = STR("rare"));
     kit_rollback(k);
@@ -223,9 +213,8 @@ static void jobs_of_a_task_are_found_after_others_were_taken_back(void **state)
     check_seqs(LIST(k, .task = STR("rare")), second);
 }
 
-static void users_belong_to_their_tenant(void **state)
+KIT_TEST(users_belong_to_their_tenant)
 {
-    struct kit *k = *state;
     int64_t a = PUT(k, .tenant = STR("t1"), .user = STR("ann"));
     int64_t other = PUT(k, .tenant = STR("t2"), .user = STR("ann"));
     PUT(k, .tenant = STR("t1"), .user = STR("bob"));
@@ -241,9 +230,8 @@ static void users_belong_to_their_tenant(void **state)
 }
 
 /* A job that failed in one way and then in another is found by the last error alone, and once. */
-static void the_last_error_is_searched_and_no_older_one(void **state)
+KIT_TEST(the_last_error_is_searched_and_no_older_one)
 {
-    struct kit *k = *state;
     int64_t seq = PUT(k, .priority = 0);
     static const char *const MESSAGES[] = {"first", "second", "second"};
     for (int i = 0; i < 3; i++) {
@@ -293,9 +281,8 @@ static void check_pages(struct kit *k, struct job_filter filter, size_t size, co
     assert_int_equal(seen, n);
 }
 
-static void pages_join_without_a_gap_at_every_boundary(void **state)
+KIT_TEST(pages_join_without_a_gap_at_every_boundary)
 {
-    struct kit *k = *state;
     /* Several jobs end at the same time, some never. */
     for (int i = 0; i < 17; i++) {
         k->now_ms = KIT_START_MS + i * 7 % 5;
@@ -317,9 +304,8 @@ static void pages_join_without_a_gap_at_every_boundary(void **state)
     }
 }
 
-static void a_page_has_its_bounds(void **state)
+KIT_TEST(a_page_has_its_bounds)
 {
-    struct kit *k = *state;
     const struct store_ops *ops = store_ops(k->store);
     struct job_filter filter = {.limit = 0};
     struct redrive_err err = {0};
@@ -354,9 +340,8 @@ static struct job_page *find(struct kit *k, const int64_t *seqs, size_t n)
     return &k->page;
 }
 
-static void jobs_are_found_by_their_names(void **state)
+KIT_TEST(jobs_are_found_by_their_names)
 {
-    struct kit *k = *state;
     const int64_t a = PUT(k, .tenant = STR("t1"), .id = STR("a"), .payload = STR("[1]"));
     const int64_t b = PUT(k, .tenant = STR("t1"), .id = STR("b"));
     const int64_t other = PUT(k, .tenant = STR("t2"), .id = STR("a"), .payload = STR("[2]"));
@@ -370,9 +355,8 @@ static void jobs_are_found_by_their_names(void **state)
     assert_int_equal(lookup(k, NULL, 0)->n, 0);
 }
 
-static void a_lookup_sees_the_moves_of_its_transaction(void **state)
+KIT_TEST(a_lookup_sees_the_moves_of_its_transaction)
 {
-    struct kit *k = *state;
     const int64_t gone = kit_put_in(k, REDRIVE_STATE_CANCELLED, &(struct job_spec){.id = STR("x")});
     const struct job_name names[] = {{STR("acme"), STR("x")}, {STR("acme"), STR("y")}};
     kit_begin(k);
@@ -388,9 +372,8 @@ static void a_lookup_sees_the_moves_of_its_transaction(void **state)
     check_seqs(lookup(k, names, 2), gone);
 }
 
-static void jobs_are_found_by_their_seqs(void **state)
+KIT_TEST(jobs_are_found_by_their_seqs)
 {
-    struct kit *k = *state;
     const int64_t a = PUT(k, .tenant = STR("t1"), .payload = STR("[1]"));
     const int64_t b = kit_put_in(k, REDRIVE_STATE_DEAD_LETTER, &(struct job_spec){.id = STR("b")});
     const int64_t seqs[] = {b, INT64_MAX, a, 0};
@@ -401,9 +384,8 @@ static void jobs_are_found_by_their_seqs(void **state)
     assert_int_equal(find(k, seqs, 0)->n, 0);
 }
 
-static void a_lookup_has_its_bounds(void **state)
+KIT_TEST(a_lookup_has_its_bounds)
 {
-    struct kit *k = *state;
     static struct job_name names[STORE_PAGE_MAX + 1];
     static int64_t seqs[STORE_PAGE_MAX + 1];
     static struct attempt_page pages[STORE_PAGE_MAX + 1];
@@ -424,9 +406,8 @@ static void a_lookup_has_its_bounds(void **state)
                      REDRIVE_E_RANGE);
 }
 
-static void a_page_outlives_the_jobs_in_it(void **state)
+KIT_TEST(a_page_outlives_the_jobs_in_it)
 {
-    struct kit *k = *state;
     int64_t seq = kit_put_in(k, REDRIVE_STATE_DEAD_LETTER,
                              &(struct job_spec){.id = STR("x"), .payload = STR("[1]")});
     struct job_page *page = LIST(k, .id = STR("x"));
@@ -435,39 +416,11 @@ static void a_page_outlives_the_jobs_in_it(void **state)
     check_str(page->jobs[0].status.error.message, "no answer");
 }
 
-static void a_small_tenant_is_listed_beside_a_big_one(void **state)
+KIT_TEST(a_small_tenant_is_listed_beside_a_big_one)
 {
-    struct kit *k = *state;
     kit_fill_tenants(k, 600);
     kit_check_small_tenant(k);
     assert_int_equal(LIST(k, .tenant = STR("small"), .queue = STR("other"))->n, 0);
     assert_int_equal(LIST(k, .tenant = STR("other"))->n, 0);
     assert_int_equal(LIST(k, .tenant = STR("big"), .order = ORDER_FINISHED, .limit = 1000)->n, 600);
-}
-
-CHECK_FILE(list)
-{
-    const struct CMUnitTest tests[] = {
-        F(each_field_of_the_filter_counts),
-        F(states_are_a_mask),
-        F(errors_can_be_searched),
-        F(ends_are_bounded_in_time),
-        F(orders_are_what_they_say),
-        F(a_bound_ends_the_list),
-        F(a_hint_changes_nothing),
-        F(jobs_of_a_task_are_found_wherever_they_are),
-        F(ended_jobs_of_a_task_are_found_by_their_end),
-        F(jobs_of_a_task_are_found_after_others_were_taken_back),
-        F(users_belong_to_their_tenant),
-        F(the_last_error_is_searched_and_no_older_one),
-        F(pages_join_without_a_gap_at_every_boundary),
-        F(a_page_has_its_bounds),
-        F(jobs_are_found_by_their_names),
-        F(a_lookup_sees_the_moves_of_its_transaction),
-        F(jobs_are_found_by_their_seqs),
-        F(a_lookup_has_its_bounds),
-        F(a_page_outlives_the_jobs_in_it),
-        F(a_small_tenant_is_listed_beside_a_big_one),
-    };
-    return cmocka_run_group_tests_name("store list", tests, NULL, NULL);
 }

@@ -83,9 +83,8 @@ static void check_same(const struct buf *expected, const struct buf *is, const c
     fail_msg("REDRIVE_STORE_SEED=%" PRIu64 ", transaction %" PRIu64, seed, transaction);
 }
 
-static void random_transactions_leave_what_they_leave_in_the_model(void **state)
+TEST(random_transactions_leave_what_they_leave_in_the_model)
 {
-    (void)state;
     uint64_t seed = number_from("REDRIVE_STORE_SEED", 20240229);
     uint64_t transactions = number_from("REDRIVE_STORE_TRANSACTIONS", 1500);
     struct world model, tested;
@@ -107,9 +106,8 @@ static void random_transactions_leave_what_they_leave_in_the_model(void **state)
 }
 
 /* The generator must reach what it is for. */
-static void random_transactions_reach_every_state(void **state)
+TEST(random_transactions_reach_every_state)
 {
-    (void)state;
     struct world w;
     unsigned seen = 0, commits = 0, rollbacks = 0;
     world_init(&w, stores_name());
@@ -127,13 +125,4 @@ static void random_transactions_reach_every_state(void **state)
     assert_int_equal(seen, (1u << REDRIVE_STATE_COUNT) - 1);
     assert_true(commits > 100 && rollbacks > 30);
     world_release(&w);
-}
-
-CHECK_FILE(model)
-{
-    const struct CMUnitTest tests[] = {
-        T(random_transactions_reach_every_state),
-        T(random_transactions_leave_what_they_leave_in_the_model),
-    };
-    return cmocka_run_group_tests_name("store model", tests, NULL, NULL);
 }

@@ -11,9 +11,8 @@ static int open_url(const char *url, bool create, struct redrive_err *err)
     return rc;
 }
 
-static void a_misspelt_kind_gets_the_nearest_one_as_a_hint(void **state)
+TEST(a_misspelt_kind_gets_the_nearest_one_as_a_hint)
 {
-    (void)state;
     struct redrive_err err = {0};
     assert_int_equal(open_url("memroy:x", true, &err), REDRIVE_E_UNKNOWN);
     assert_string_equal(err.message, "there is no store 'memroy'");
@@ -21,18 +20,16 @@ static void a_misspelt_kind_gets_the_nearest_one_as_a_hint(void **state)
     assert_string_equal(err.hint, "did you mean 'memory:'?");
 }
 
-static void an_unknown_kind_gets_the_list(void **state)
+TEST(an_unknown_kind_gets_the_list)
 {
-    (void)state;
     struct redrive_err err = {0};
     assert_int_equal(open_url("tape:/dev/st0", true, &err), REDRIVE_E_UNKNOWN);
     assert_non_null(strstr(err.detail, "memory:"));
     assert_string_equal(err.hint, "");
 }
 
-static void an_url_without_a_kind_is_refused(void **state)
+TEST(an_url_without_a_kind_is_refused)
 {
-    (void)state;
     struct redrive_err err = {0};
     assert_int_equal(open_url("jobs.db", true, &err), REDRIVE_E_INVALID);
     assert_string_equal(err.hint, "for a file write sqlite:jobs.db");
@@ -40,9 +37,8 @@ static void an_url_without_a_kind_is_refused(void **state)
     assert_int_equal(open_url(NULL, true, NULL), REDRIVE_E_INVALID);
 }
 
-static void what_could_not_be_opened_may_be_closed(void **state)
+TEST(what_could_not_be_opened_may_be_closed)
 {
-    (void)state;
     struct store *store = NULL;
     struct redrive_err err = {0};
     assert_int_equal(store_open("tape:", &(struct store_options){0}, &store, &err),
@@ -51,9 +47,8 @@ static void what_could_not_be_opened_may_be_closed(void **state)
     store_close(store);
 }
 
-static void nothing_is_found_where_nothing_was_set_up(void **state)
+TEST(nothing_is_found_where_nothing_was_set_up)
 {
-    (void)state;
     char url[STORES_URL_MAX];
     struct redrive_err err = {0};
     stores_new_url(stores_name(), url);
@@ -63,9 +58,8 @@ static void nothing_is_found_where_nothing_was_set_up(void **state)
     stores_remove(url);
 }
 
-static void a_store_has_every_slot(void **state)
+KIT_TEST(a_store_has_every_slot)
 {
-    struct kit *k = *state;
     const struct store_ops *ops = store_ops(k->store);
     assert_int_equal(strncmp(k->url, ops->scheme, strlen(ops->scheme)), 0);
     assert_true(ops->open && ops->close && ops->begin && ops->commit && ops->rollback);
@@ -87,9 +81,8 @@ static void a_store_has_every_slot(void **state)
         assert_int_equal(page_->n, 0);   \
     } while (0)
 
-static void released_pages_are_empty_and_can_be_released_again(void **state)
+KIT_TEST(released_pages_are_empty_and_can_be_released_again)
 {
-    struct kit *k = *state;
     const int64_t seq = kit_put_in(k, REDRIVE_STATE_DEAD_LETTER, NULL);
     const struct shared_row row = {.kind = SHARED_TASK, .key = STR("mail"), .value = STR("{}")};
     assert_int_equal(kit_shared_put(k, &row), 0);
@@ -101,28 +94,12 @@ static void released_pages_are_empty_and_can_be_released_again(void **state)
     }
 }
 
-static void pages_of_nothing_can_be_released(void **state)
+TEST(pages_of_nothing_can_be_released)
 {
-    (void)state;
     struct group_page groups = {0};
     struct counter_page counters = {0};
     group_page_release(&groups);
     counter_page_release(&counters);
     assert_int_equal(groups.n, 0);
     assert_int_equal(counters.n, 0);
-}
-
-CHECK_FILE(open)
-{
-    const struct CMUnitTest tests[] = {
-        T(a_misspelt_kind_gets_the_nearest_one_as_a_hint),
-        T(an_unknown_kind_gets_the_list),
-        T(an_url_without_a_kind_is_refused),
-        T(what_could_not_be_opened_may_be_closed),
-        T(nothing_is_found_where_nothing_was_set_up),
-        F(a_store_has_every_slot),
-        F(released_pages_are_empty_and_can_be_released_again),
-        T(pages_of_nothing_can_be_released),
-    };
-    return cmocka_run_group_tests_name("store open", tests, NULL, NULL);
 }

@@ -1,8 +1,7 @@
 #include "kit.h"
 
-static void parking_uses_no_attempt(void **state)
+KIT_TEST(parking_uses_no_attempt)
 {
-    struct kit *k = *state;
     int64_t seq = PUT(k, .breaker_key = STR("b"));
     k->now_ms += 10;
     check_move(kit_park(k, seq, false), 0, REDRIVE_STATE_PARKED);
@@ -15,9 +14,8 @@ static void parking_uses_no_attempt(void **state)
     assert_int_equal(READY(k, .tenant = STR("acme"))->n, 0);
 }
 
-static void only_queued_jobs_are_parked_and_only_parked_ones_let_go(void **state)
+KIT_TEST(only_queued_jobs_are_parked_and_only_parked_ones_let_go)
 {
-    struct kit *k = *state;
     for (int s = 0; s < REDRIVE_STATE_COUNT; s++) {
         int64_t seq = kit_put_in(k, (enum redrive_state)s, NULL);
         if (s != REDRIVE_STATE_PARKED)
@@ -29,9 +27,8 @@ static void only_queued_jobs_are_parked_and_only_parked_ones_let_go(void **state
     }
 }
 
-static void time_before_the_first_start_is_not_held(void **state)
+KIT_TEST(time_before_the_first_start_is_not_held)
 {
-    struct kit *k = *state;
     int64_t seq = PUT(k, .breaker_key = STR("b"));
     kit_park(k, seq, true);
     assert_true(kit_job(k, seq)->status.parked_by_limit);
@@ -54,9 +51,8 @@ static int64_t queued_again(struct kit *k)
     return seq;
 }
 
-static void held_time_adds_up(void **state)
+KIT_TEST(held_time_adds_up)
 {
-    struct kit *k = *state;
     int64_t seq = queued_again(k);
     for (int i = 1; i <= 3; i++) {
         kit_park(k, seq, false);
@@ -68,9 +64,8 @@ static void held_time_adds_up(void **state)
     assert_int_equal(kit_job(k, seq)->status.deferrals, 3);
 }
 
-static void a_clock_that_goes_back_holds_for_no_time(void **state)
+KIT_TEST(a_clock_that_goes_back_holds_for_no_time)
 {
-    struct kit *k = *state;
     int64_t seq = queued_again(k);
     kit_park(k, seq, false);
     k->now_ms -= 500;
@@ -78,9 +73,8 @@ static void a_clock_that_goes_back_holds_for_no_time(void **state)
     assert_int_equal(kit_job(k, seq)->status.paused_ms, 0);
 }
 
-static void a_parked_job_that_ends_is_held_no_longer(void **state)
+KIT_TEST(a_parked_job_that_ends_is_held_no_longer)
 {
-    struct kit *k = *state;
     int64_t a = queued_again(k), b = queued_again(k);
     kit_park(k, a, true);
     kit_park(k, b, true);
@@ -97,9 +91,8 @@ static void a_parked_job_that_ends_is_held_no_longer(void **state)
     }
 }
 
-static void parked_jobs_are_found_by_the_gate_that_holds_them(void **state)
+KIT_TEST(parked_jobs_are_found_by_the_gate_that_holds_them)
 {
-    struct kit *k = *state;
     int64_t by_breaker = PUT(k, .breaker_key = STR("gate"), .limit_key = STR("l"));
     int64_t by_limit = PUT(k, .breaker_key = STR("b"), .limit_key = STR("gate"));
     int64_t other = PUT(k, .tenant = STR("other"), .breaker_key = STR("gate"));
@@ -124,9 +117,8 @@ static int64_t put_parked(struct kit *k, int32_t max_attempts, int failures)
     return seq;
 }
 
-static void the_probe_is_the_one_with_the_most_attempts_left(void **state)
+KIT_TEST(the_probe_is_the_one_with_the_most_attempts_left)
 {
-    struct kit *k = *state;
     int64_t a = put_parked(k, 5, 2), b = put_parked(k, 5, 1), c = put_parked(k, 5, 2),
             d = put_parked(k, 10, 3), e = put_parked(k, 3, 3);
     check_seqs(kit_parked(k, STR("gate"), SCAN_PARKED_PROBES, 10), d, b, a, c, e);
@@ -137,9 +129,8 @@ static void the_probe_is_the_one_with_the_most_attempts_left(void **state)
     assert_false(kit_parked(k, STR("gate"), SCAN_PARKED_PROBES, 5)->more);
 }
 
-static void of_those_with_the_most_attempts_left_the_newest_may_be_asked_for(void **state)
+KIT_TEST(of_those_with_the_most_attempts_left_the_newest_may_be_asked_for)
 {
-    struct kit *k = *state;
     int64_t a = put_parked(k, 5, 1), b = put_parked(k, 5, 1), c = put_parked(k, 5, 2),
             d = put_parked(k, 5, 1);
     struct job_page *page = kit_parked(k, STR("gate"), SCAN_PARKED_NEWEST, 2);
@@ -158,9 +149,8 @@ static void of_those_with_the_most_attempts_left_the_newest_may_be_asked_for(voi
 }
 
 /* Whoever is told that there are none does not look again. */
-static void one_that_the_transaction_has_ended_hides_no_other(void **state)
+KIT_TEST(one_that_the_transaction_has_ended_hides_no_other)
 {
-    struct kit *k = *state;
     const enum scan_index orders[] = {SCAN_PARKED_OLDEST, SCAN_PARKED_PROBES, SCAN_PARKED_NEWEST};
     int64_t seqs[5];
     for (int i = 0; i < 5; i++)
@@ -173,21 +163,4 @@ static void one_that_the_transaction_has_ended_hides_no_other(void **state)
         assert_true(page->more);
         kit_rollback(k);
     }
-}
-
-CHECK_FILE(park)
-{
-    const struct CMUnitTest tests[] = {
-        F(parking_uses_no_attempt),
-        F(only_queued_jobs_are_parked_and_only_parked_ones_let_go),
-        F(time_before_the_first_start_is_not_held),
-        F(held_time_adds_up),
-        F(a_clock_that_goes_back_holds_for_no_time),
-        F(a_parked_job_that_ends_is_held_no_longer),
-        F(parked_jobs_are_found_by_the_gate_that_holds_them),
-        F(the_probe_is_the_one_with_the_most_attempts_left),
-        F(of_those_with_the_most_attempts_left_the_newest_may_be_asked_for),
-        F(one_that_the_transaction_has_ended_hides_no_other),
-    };
-    return cmocka_run_group_tests_name("store park", tests, NULL, NULL);
 }

@@ -31,18 +31,18 @@ static int tear_down(void **state)
     return 0;
 }
 
-static void empty_cache_has_no_row(void **state)
+#define CACHE_TEST(test) TEST_WITH(test, set_up, tear_down, struct row_cache *cache)
+
+CACHE_TEST(empty_cache_has_no_row)
 {
-    struct row_cache *cache = *state;
     assert_null(row_cache_get(cache, 0));
     row_cache_drop(cache, 0);
     put(cache, 1, 7);
     assert_null(row_cache_get(cache, 0));
 }
 
-static void row_is_given_until_it_is_dropped(void **state)
+CACHE_TEST(row_is_given_until_it_is_dropped)
 {
-    struct row_cache *cache = *state;
     put(cache, 1, 7);
     put(cache, 2, 8);
     check_row(cache, 1, 7);
@@ -53,9 +53,8 @@ static void row_is_given_until_it_is_dropped(void **state)
     check_row(cache, 2, 8);
 }
 
-static void row_takes_the_place_of_another_with_the_same_low_part(void **state)
+CACHE_TEST(row_takes_the_place_of_another_with_the_same_low_part)
 {
-    struct row_cache *cache = *state;
     put(cache, 1, 7);
     row_cache_drop(cache, 1 + ROW_CACHE_PLACES);
     check_row(cache, 1, 7);
@@ -64,9 +63,8 @@ static void row_takes_the_place_of_another_with_the_same_low_part(void **state)
     check_row(cache, 1 + ROW_CACHE_PLACES, 8);
 }
 
-static void all_rows_are_forgotten_at_once(void **state)
+CACHE_TEST(all_rows_are_forgotten_at_once)
 {
-    struct row_cache *cache = *state;
     for (int64_t seq = 1; seq <= ROW_CACHE_PLACES; seq++)
         put(cache, seq, seq);
     row_cache_forget(cache);
@@ -74,17 +72,4 @@ static void all_rows_are_forgotten_at_once(void **state)
         assert_null(row_cache_get(cache, seq));
     put(cache, 3, 4);
     check_row(cache, 3, 4);
-}
-
-#define F(function) cmocka_unit_test_setup_teardown(function, set_up, tear_down)
-
-CHECK_FILE(row_cache)
-{
-    const struct CMUnitTest tests[] = {
-        F(empty_cache_has_no_row),
-        F(row_is_given_until_it_is_dropped),
-        F(row_takes_the_place_of_another_with_the_same_low_part),
-        F(all_rows_are_forgotten_at_once),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -44,9 +44,8 @@ static void check_bounds(struct world *w)
     assert_true(t.latest_ms * NS_IN_MS >= w->server_ns);
 }
 
-static void the_servers_time_lies_between_the_bounds(void **state)
+TEST(the_servers_time_lies_between_the_bounds)
 {
-    (void)state;
     const int64_t speeds[] = {0, 500, -500, 1000, -999};
     struct rng rng;
     rng_seed(&rng, 7);
@@ -62,9 +61,8 @@ static void the_servers_time_lies_between_the_bounds(void **state)
     }
 }
 
-static void a_prompt_answer_leaves_little_open(void **state)
+TEST(a_prompt_answer_leaves_little_open)
 {
-    (void)state;
     struct world w = world_at(0);
     ask(&w, 0, 0);
     const struct store_time t = server_time_at(&w.time, w.mono_ns);
@@ -74,9 +72,8 @@ static void a_prompt_answer_leaves_little_open(void **state)
     assert_in_range(slow.latest_ms - slow.now_ms, 70, 72);
 }
 
-static void time_never_goes_back_unless_the_servers_clock_was_set_back(void **state)
+TEST(time_never_goes_back_unless_the_servers_clock_was_set_back)
 {
-    (void)state;
     struct world w = world_at(0);
     ask(&w, 0, 0);
     const int64_t first_ms = server_time_at(&w.time, w.mono_ns).now_ms;
@@ -95,9 +92,8 @@ static void time_never_goes_back_unless_the_servers_clock_was_set_back(void **st
     assert_int_equal(server_time_at(&w.time, w.mono_ns).now_ms, w.server_ns / NS_IN_MS);
 }
 
-static void an_answer_that_tells_too_little_is_asked_for_again(void **state)
+TEST(an_answer_that_tells_too_little_is_asked_for_again)
 {
-    (void)state;
     struct world w = world_at(0);
     assert_int_equal(server_time_age_ms(&w.time, w.mono_ns), INT64_MAX);
     ask(&w, 900 * NS_IN_MS, 90 * NS_IN_MS);
@@ -111,23 +107,10 @@ static void an_answer_that_tells_too_little_is_asked_for_again(void **state)
     assert_int_equal(server_time_age_ms(&w.time, w.mono_ns), INT64_MAX);
 }
 
-static void a_wait_counts_from_the_upper_bound(void **state)
+TEST(a_wait_counts_from_the_upper_bound)
 {
-    (void)state;
     const struct store_time t = {1000, 1030};
     assert_int_equal(store_time_after(t, 500), 1530);
     assert_int_equal(store_time_after(t, 0), 1000); /* at once */
     assert_true(store_time_after(t, INT64_MAX) == INT64_MAX);
-}
-
-CHECK_FILE(server_time)
-{
-    const struct CMUnitTest tests[] = {
-        T(the_servers_time_lies_between_the_bounds),
-        T(a_prompt_answer_leaves_little_open),
-        T(time_never_goes_back_unless_the_servers_clock_was_set_back),
-        T(an_answer_that_tells_too_little_is_asked_for_again),
-        T(a_wait_counts_from_the_upper_bound),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

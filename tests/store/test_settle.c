@@ -26,9 +26,8 @@ static void check_no_lease(const struct job_status *s)
     check_str(s->worker, "w1");
 }
 
-static void success_completes(void **state)
+KIT_TEST(success_completes)
 {
-    struct kit *k = *state;
     uint64_t token;
     int64_t seq = started(k, &token);
     k->now_ms += 50;
@@ -46,9 +45,8 @@ static void success_completes(void **state)
     check_no_lease(s);
 }
 
-static void failure_waits_for_its_retry(void **state)
+KIT_TEST(failure_waits_for_its_retry)
 {
-    struct kit *k = *state;
     uint64_t token;
     int64_t seq = started(k, &token);
     k->now_ms += 50;
@@ -78,9 +76,8 @@ static void failure_waits_for_its_retry(void **state)
     check_no_lease(s);
 }
 
-static void a_delay_without_end_does_not_overflow(void **state)
+KIT_TEST(a_delay_without_end_does_not_overflow)
 {
-    struct kit *k = *state;
     uint64_t token;
     int64_t seq = started(k, &token);
     kit_settle(k, seq, token, decision_retrying(INT64_MAX));
@@ -88,9 +85,8 @@ static void a_delay_without_end_does_not_overflow(void **state)
 }
 
 /* Invariant 9: a dead letter is a job in that state, and knows why. */
-static void the_end_without_success_has_a_reason(void **state)
+KIT_TEST(the_end_without_success_has_a_reason)
 {
-    struct kit *k = *state;
     static const enum redrive_state ENDS[] = {REDRIVE_STATE_DEAD_LETTER, REDRIVE_STATE_FAILED};
     for (int i = 0; i < 2; i++) {
         uint64_t token;
@@ -106,9 +102,8 @@ static void the_end_without_success_has_a_reason(void **state)
     }
 }
 
-static void a_release_takes_the_attempt_back(void **state)
+KIT_TEST(a_release_takes_the_attempt_back)
 {
-    struct kit *k = *state;
     uint64_t token;
     int64_t seq = started(k, &token);
     check_move(kit_settle(k, seq, token, decision_released()), 0, REDRIVE_STATE_QUEUED);
@@ -122,9 +117,8 @@ static void a_release_takes_the_attempt_back(void **state)
     check_seqs(READY(k, .tenant = STR("acme")), seq);
 }
 
-static void a_release_of_a_later_attempt_keeps_the_first_start(void **state)
+KIT_TEST(a_release_of_a_later_attempt_keeps_the_first_start)
 {
-    struct kit *k = *state;
     uint64_t token;
     int64_t seq = started(k, &token), next_ms;
     kit_settle(k, seq, token, decision_retrying(10));
@@ -137,9 +131,8 @@ static void a_release_of_a_later_attempt_keeps_the_first_start(void **state)
     assert_int_equal(s->first_started_ms, KIT_START_MS + 100);
 }
 
-static void a_snooze_takes_the_attempt_back_and_waits(void **state)
+KIT_TEST(a_snooze_takes_the_attempt_back_and_waits)
 {
-    struct kit *k = *state;
     uint64_t token;
     int64_t seq = started(k, &token);
     check_move(kit_settle(k, seq, token, decision_snoozed(5000)), 0, REDRIVE_STATE_SCHEDULED);
@@ -151,9 +144,8 @@ static void a_snooze_takes_the_attempt_back_and_waits(void **state)
     check_no_lease(s);
 }
 
-static void a_cancelled_run_ends_the_job(void **state)
+KIT_TEST(a_cancelled_run_ends_the_job)
 {
-    struct kit *k = *state;
     uint64_t token;
     int64_t seq = started(k, &token);
     check_move(kit_settle(k, seq, token, decision_cancelled()), 0, REDRIVE_STATE_CANCELLED);
@@ -162,9 +154,8 @@ static void a_cancelled_run_ends_the_job(void **state)
     check_no_lease(s);
 }
 
-static void success_leaves_the_last_error_alone(void **state)
+KIT_TEST(success_leaves_the_last_error_alone)
 {
-    struct kit *k = *state;
     uint64_t token;
     int64_t seq = started(k, &token), next_ms;
     kit_settle(k, seq, token, decision_retrying(0));
@@ -177,9 +168,8 @@ static void success_leaves_the_last_error_alone(void **state)
     assert_int_equal(s->fingerprint, 77);
 }
 
-static void a_new_error_replaces_the_whole_of_the_old_one(void **state)
+KIT_TEST(a_new_error_replaces_the_whole_of_the_old_one)
 {
-    struct kit *k = *state;
     uint64_t token;
     int64_t seq = started(k, &token), next_ms;
     kit_settle(k, seq, token, decision_retrying(0));
@@ -197,9 +187,8 @@ static void a_new_error_replaces_the_whole_of_the_old_one(void **state)
 }
 
 /* Invariant 8. */
-static void a_stale_token_changes_nothing(void **state)
+KIT_TEST(a_stale_token_changes_nothing)
 {
-    struct kit *k = *state;
     struct buf before, after;
     buf_init(&before, 1 << 16);
     buf_init(&after, 1 << 16);
@@ -226,9 +215,8 @@ static void a_stale_token_changes_nothing(void **state)
     buf_release(&after);
 }
 
-static void a_token_is_good_for_one_settle(void **state)
+KIT_TEST(a_token_is_good_for_one_settle)
 {
-    struct kit *k = *state;
     uint64_t token;
     int64_t seq = started(k, &token);
     kit_settle(k, seq, token, decision_completed());
@@ -238,9 +226,8 @@ static void a_token_is_good_for_one_settle(void **state)
                REDRIVE_STATE_COMPLETED);
 }
 
-static void only_a_running_job_can_be_settled(void **state)
+KIT_TEST(only_a_running_job_can_be_settled)
 {
-    struct kit *k = *state;
     for (int s = 0; s < REDRIVE_STATE_COUNT; s++) {
         if (s == REDRIVE_STATE_RUNNING)
             continue;
@@ -251,9 +238,8 @@ static void only_a_running_job_can_be_settled(void **state)
 }
 
 /* Only the moves of core/state.h are made. */
-static void a_decision_that_is_no_move_is_refused(void **state)
+KIT_TEST(a_decision_that_is_no_move_is_refused)
 {
-    struct kit *k = *state;
     uint64_t token;
     int64_t seq = started(k, &token);
     static const enum redrive_state WRONG[] = {REDRIVE_STATE_PARKED, REDRIVE_STATE_RUNNING};
@@ -262,25 +248,4 @@ static void a_decision_that_is_no_move_is_refused(void **state)
         check_move(kit_settle(k, seq, token, d), REDRIVE_E_STATE, REDRIVE_STATE_RUNNING);
     }
     check_move(kit_settle(k, seq, token, decision_completed()), 0, REDRIVE_STATE_COMPLETED);
-}
-
-CHECK_FILE(settle)
-{
-    const struct CMUnitTest tests[] = {
-        F(success_completes),
-        F(failure_waits_for_its_retry),
-        F(a_delay_without_end_does_not_overflow),
-        F(the_end_without_success_has_a_reason),
-        F(a_release_takes_the_attempt_back),
-        F(a_release_of_a_later_attempt_keeps_the_first_start),
-        F(a_snooze_takes_the_attempt_back_and_waits),
-        F(a_cancelled_run_ends_the_job),
-        F(success_leaves_the_last_error_alone),
-        F(a_new_error_replaces_the_whole_of_the_old_one),
-        F(a_stale_token_changes_nothing),
-        F(a_token_is_good_for_one_settle),
-        F(only_a_running_job_can_be_settled),
-        F(a_decision_that_is_no_move_is_refused),
-    };
-    return cmocka_run_group_tests_name("store settle", tests, NULL, NULL);
 }

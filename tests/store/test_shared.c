@@ -24,9 +24,8 @@ static int64_t shared_version(struct kit *k)
     return k->shared_version;
 }
 
-static void a_row_is_kept_byte_for_byte(void **state)
+KIT_TEST(a_row_is_kept_byte_for_byte)
 {
-    struct kit *k = *state;
     static const char BYTES[] = {0, 1, (char)0xff, '\'', '"', 0};
     struct shared_row r = row(SHARED_BREAKER, "b", "", 0);
     r.value = (struct str){BYTES, sizeof BYTES};
@@ -41,9 +40,8 @@ static void a_row_is_kept_byte_for_byte(void **state)
     assert_memory_equal(page->rows[0].value.ptr, BYTES, sizeof BYTES);
 }
 
-static void a_put_needs_the_version_that_is_there(void **state)
+KIT_TEST(a_put_needs_the_version_that_is_there)
 {
-    struct kit *k = *state;
     assert_int_equal(put(k, row(SHARED_TASK, "t", "none", 1)), REDRIVE_E_STATE);
     assert_int_equal(put(k, row(SHARED_TASK, "t", "one", 0)), 0);
     assert_int_equal(put(k, row(SHARED_TASK, "t", "again", 0)), REDRIVE_E_STATE);
@@ -56,9 +54,8 @@ static void a_put_needs_the_version_that_is_there(void **state)
     assert_int_equal(page->rows[0].version, 2);
 }
 
-static void a_row_is_taken_away_at_its_version_only(void **state)
+KIT_TEST(a_row_is_taken_away_at_its_version_only)
 {
-    struct kit *k = *state;
     struct shared_row gone = row(SHARED_TASK, "t", "", 0);
     gone.removed = true;
     assert_int_equal(put(k, gone), REDRIVE_E_STATE);
@@ -75,9 +72,8 @@ static void a_row_is_taken_away_at_its_version_only(void **state)
     assert_int_equal(kit_shared(k, SHARED_TASK, STR("acme"))->rows[0].version, 1);
 }
 
-static void kinds_and_tenants_do_not_meet(void **state)
+KIT_TEST(kinds_and_tenants_do_not_meet)
 {
-    struct kit *k = *state;
     for (int kind = SHARED_BREAKER; kind < SHARED_KIND_COUNT; kind++)
         assert_int_equal(put(k, row((enum shared_kind)kind, "same", "v", 0)), 0);
     struct shared_row other = row(SHARED_TASK, "same", "theirs", 0);
@@ -90,9 +86,8 @@ static void kinds_and_tenants_do_not_meet(void **state)
     check_str(page->rows[0].value, "theirs");
 }
 
-static void rows_come_by_tenant_and_key(void **state)
+KIT_TEST(rows_come_by_tenant_and_key)
 {
-    struct kit *k = *state;
     static const char *const NAMES[][2] = {{"b", "x"},        {"a", "z"},  {"b", "X"},
                                            {"a", "\xC3\xA4"}, {"a", "zz"}, {"B", "q"}};
     static const char *const SORTED[][2] = {{"B", "q"},        {"a", "z"}, {"a", "zz"},
@@ -110,9 +105,8 @@ static void rows_come_by_tenant_and_key(void **state)
     }
 }
 
-static void every_put_of_a_cached_kind_raises_the_shared_version_and_no_refusal_does(void **state)
+KIT_TEST(every_put_of_a_cached_kind_raises_the_shared_version_and_no_refusal_does)
 {
-    struct kit *k = *state;
     int64_t last = shared_version(k);
     for (int kind = SHARED_BREAKER; kind <= SHARED_CRON; kind++) {
         put(k, row((enum shared_kind)kind, "k", "v", 0));
@@ -130,9 +124,8 @@ static void every_put_of_a_cached_kind_raises_the_shared_version_and_no_refusal_
     assert_true(shared_version(k) > last);
 }
 
-static void what_nobody_caches_leaves_the_shared_version_alone(void **state)
+KIT_TEST(what_nobody_caches_leaves_the_shared_version_alone)
 {
-    struct kit *k = *state;
     int64_t before = shared_version(k);
     for (int kind = SHARED_WORKER; kind < SHARED_KIND_COUNT; kind++) {
         assert_int_equal(put(k, row((enum shared_kind)kind, "k", "v", 0)), 0);
@@ -147,9 +140,8 @@ static void what_nobody_caches_leaves_the_shared_version_alone(void **state)
     assert_int_equal(shared_version(k), before);
 }
 
-static void jobs_and_counters_leave_the_shared_version_alone(void **state)
+KIT_TEST(jobs_and_counters_leave_the_shared_version_alone)
 {
-    struct kit *k = *state;
     int64_t before = shared_version(k);
     for (int s = 0; s < REDRIVE_STATE_COUNT; s++)
         kit_put_in(k, (enum redrive_state)s, NULL);
@@ -157,9 +149,9 @@ static void jobs_and_counters_leave_the_shared_version_alone(void **state)
     assert_int_equal(shared_version(k), before);
 }
 
-static void every_handle_sees_the_same_shared_version(void **state)
+KIT_TEST(every_handle_sees_the_same_shared_version)
 {
-    struct kit *k = *state, other;
+    struct kit other;
     kit_join(&other, k);
     int64_t before = shared_version(&other);
     put(k, row(SHARED_BREAKER, "b", "open", 0));
@@ -172,9 +164,8 @@ static void every_handle_sees_the_same_shared_version(void **state)
     kit_close(&other);
 }
 
-static void one_stale_row_in_a_batch_fails_alone(void **state)
+KIT_TEST(one_stale_row_in_a_batch_fails_alone)
 {
-    struct kit *k = *state;
     const struct shared_row rows[] = {
         row(SHARED_LIMIT, "a", "1", 0), row(SHARED_LIMIT, "a", "2", 0),
         row(SHARED_LIMIT, "a", "3", 1), row(SHARED_LIMIT, "b", "1", 0)};
@@ -198,9 +189,9 @@ static struct counter_page *counters(struct kit *k, struct str tenant)
     return &k->counters;
 }
 
-static void counters_add_up(void **state)
+KIT_TEST(counters_add_up)
 {
-    struct kit *k = *state, other;
+    struct kit other;
     kit_join(&other, k);
     kit_count(k, (struct counter){STR("acme"), STR("completed"), STR("mail"), 2});
     kit_count(&other, (struct counter){STR("acme"), STR("completed"), STR("mail"), 40});
@@ -216,9 +207,8 @@ static void counters_add_up(void **state)
     kit_close(&other);
 }
 
-static void counters_come_by_tenant_name_and_label(void **state)
+KIT_TEST(counters_come_by_tenant_name_and_label)
 {
-    struct kit *k = *state;
     static const char *const ROWS[][3] = {
         {"b", "a", "a"}, {"a", "b", "a"}, {"a", "a", "b"}, {"a", "a", "a"}};
     for (int i = 0; i < 4; i++)
@@ -230,23 +220,4 @@ static void counters_come_by_tenant_name_and_label(void **state)
         assert_int_equal(page->counters[i].value, 4 - i);
     assert_int_equal(counters(k, STR("b"))->n, 1);
     assert_int_equal(counters(k, STR("c"))->n, 0);
-}
-
-CHECK_FILE(shared)
-{
-    const struct CMUnitTest tests[] = {
-        F(a_row_is_kept_byte_for_byte),
-        F(a_put_needs_the_version_that_is_there),
-        F(a_row_is_taken_away_at_its_version_only),
-        F(kinds_and_tenants_do_not_meet),
-        F(rows_come_by_tenant_and_key),
-        F(every_put_of_a_cached_kind_raises_the_shared_version_and_no_refusal_does),
-        F(what_nobody_caches_leaves_the_shared_version_alone),
-        F(jobs_and_counters_leave_the_shared_version_alone),
-        F(every_handle_sees_the_same_shared_version),
-        F(one_stale_row_in_a_batch_fails_alone),
-        F(counters_add_up),
-        F(counters_come_by_tenant_name_and_label),
-    };
-    return cmocka_run_group_tests_name("store shared", tests, NULL, NULL);
 }

@@ -72,9 +72,8 @@ static void commit_slowly(struct kit *k, int64_t *held_ms)
     assert_int_equal(*held_ms, 0); /* it was held back */
 }
 
-static void the_servers_time_is_within_the_bounds(void **state)
+KIT_TEST(the_servers_time_is_within_the_bounds)
 {
-    struct kit *k = *state;
     int64_t *const held[] = {&holds_sent_ms, &holds_received_ms, &holds_sent_ms,
                              &holds_received_ms};
     go_by_server_time(k);
@@ -90,9 +89,8 @@ static void the_servers_time_is_within_the_bounds(void **state)
     }
 }
 
-static void a_retry_after_a_late_answer_is_not_early(void **state)
+KIT_TEST(a_retry_after_a_late_answer_is_not_early)
 {
-    struct kit *k = *state;
     go_by_server_time(k);
     const int64_t seq = PUT(k, .id = STR("x"));
     const uint64_t token = kit_start(k, seq);
@@ -119,9 +117,9 @@ static void claim_and_start(struct kit *k, const char *name, int64_t seq)
 }
 
 /* The transaction has begun before the job was there. */
-static void a_job_that_came_while_it_was_looked_for_has_not_started_before(void **state)
+KIT_TEST(a_job_that_came_while_it_was_looked_for_has_not_started_before)
 {
-    struct kit *k = *state, other;
+    struct kit other;
     int64_t pause_ms = LATE_MS;
     go_by_server_time(k);
     kit_join(&other, k);
@@ -136,9 +134,9 @@ static void a_job_that_came_while_it_was_looked_for_has_not_started_before(void 
     kit_close(&other);
 }
 
-static void a_ready_job_is_claimed_at_once_by_a_handle_that_knows_less(void **state)
+KIT_TEST(a_ready_job_is_claimed_at_once_by_a_handle_that_knows_less)
 {
-    struct kit *k = *state, other;
+    struct kit other;
     go_by_server_time(k);
     kit_join(&other, k);
     go_by_server_time(&other);
@@ -154,15 +152,4 @@ static void a_ready_job_is_claimed_at_once_by_a_handle_that_knows_less(void **st
     const bool knows_less = time.now_ms < s->process_after_ms;
     assert_int_equal(s->started_ms, knows_less ? s->process_after_ms : time.now_ms);
     kit_close(&other);
-}
-
-CHECK_FILE(slow_answers)
-{
-    const struct CMUnitTest tests[] = {
-        F(the_servers_time_is_within_the_bounds),
-        F(a_retry_after_a_late_answer_is_not_early),
-        F(a_job_that_came_while_it_was_looked_for_has_not_started_before),
-        F(a_ready_job_is_claimed_at_once_by_a_handle_that_knows_less),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

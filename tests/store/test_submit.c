@@ -3,9 +3,8 @@
 
 #include <stdio.h>
 
-static void a_job_is_kept_as_it_was_given(void **state)
+KIT_TEST(a_job_is_kept_as_it_was_given)
 {
-    struct kit *k = *state;
     const char payload[] = "{\"a\": [1,  2],\t\"b\":\"\xC3\xA4\\u0000\"}";
     int64_t seq =
         PUT(k, .tenant = STR("t1"), .id = STR("x-1"), .task = STR("resize"), .queue = STR("slow"),
@@ -33,9 +32,8 @@ static void a_job_is_kept_as_it_was_given(void **state)
     assert_int_equal(job->spec.deadline_ms, KIT_START_MS + 5);
 }
 
-static void a_payload_may_hold_any_byte(void **state)
+KIT_TEST(a_payload_may_hold_any_byte)
 {
-    struct kit *k = *state;
     char bytes[256];
     for (int i = 0; i < 256; i++)
         bytes[i] = (char)i;
@@ -45,9 +43,8 @@ static void a_payload_may_hold_any_byte(void **state)
     assert_memory_equal(job->spec.payload.ptr, bytes, sizeof bytes);
 }
 
-static void a_new_job_is_queued_and_has_no_past(void **state)
+KIT_TEST(a_new_job_is_queued_and_has_no_past)
 {
-    struct kit *k = *state;
     struct submit_result r = TRY_PUT(k, .id = STR("x"));
     assert_int_equal(r.code, 0);
     assert_true(r.seq > 0);
@@ -66,9 +63,8 @@ static void a_new_job_is_queued_and_has_no_past(void **state)
     assert_int_equal(kit_history(k, r.seq)->n, 0);
 }
 
-static void a_later_time_makes_it_scheduled(void **state)
+KIT_TEST(a_later_time_makes_it_scheduled)
 {
-    struct kit *k = *state;
     struct submit_result later = TRY_PUT(k, .process_after_ms = k->now_ms + 1);
     struct submit_result now = TRY_PUT(k, .process_after_ms = k->now_ms);
     assert_int_equal(later.state, REDRIVE_STATE_SCHEDULED);
@@ -77,9 +73,8 @@ static void a_later_time_makes_it_scheduled(void **state)
     assert_int_equal(kit_job(k, now.seq)->status.process_after_ms, k->now_ms);
 }
 
-static void order_of_submission_is_order_of_seq(void **state)
+KIT_TEST(order_of_submission_is_order_of_seq)
 {
-    struct kit *k = *state;
     struct job_spec specs[20] = {0};
     struct submit_result r[20];
     char ids[20][8];
@@ -97,18 +92,16 @@ static void order_of_submission_is_order_of_seq(void **state)
     assert_true(PUT(k, .id = STR("after")) > r[19].seq);
 }
 
-static void a_seq_is_never_given_twice(void **state)
+KIT_TEST(a_seq_is_never_given_twice)
 {
-    struct kit *k = *state;
     int64_t last = kit_put_in(k, REDRIVE_STATE_CANCELLED, NULL);
     check_move(CHANGE(k, .seq = last, .kind = MOVE_REMOVE), 0, REDRIVE_STATE_CANCELLED);
     assert_null(kit_job(k, last));
     assert_true(PUT(k, .id = STR("x")) > last);
 }
 
-static void a_second_submit_of_an_id_gives_the_first_job(void **state)
+KIT_TEST(a_second_submit_of_an_id_gives_the_first_job)
 {
-    struct kit *k = *state;
     int64_t first = PUT(k, .id = STR("x"), .payload = STR("1"));
     kit_start(k, first);
     struct submit_result again = TRY_PUT(k, .id = STR("x"), .payload = STR("2"));
@@ -120,27 +113,24 @@ static void a_second_submit_of_an_id_gives_the_first_job(void **state)
     check_seqs(LIST(k, .id = STR("x")), first);
 }
 
-static void an_id_is_held_until_its_job_is_gone(void **state)
+KIT_TEST(an_id_is_held_until_its_job_is_gone)
 {
-    struct kit *k = *state;
     int64_t first = kit_put_in(k, REDRIVE_STATE_COMPLETED, &(struct job_spec){.id = STR("x")});
     assert_int_equal(TRY_PUT(k, .id = STR("x")).code, REDRIVE_E_EXISTS);
     CHANGE(k, .seq = first, .kind = MOVE_REMOVE);
     assert_int_equal(TRY_PUT(k, .id = STR("x")).code, 0);
 }
 
-static void tenants_do_not_share_ids_or_keys(void **state)
+KIT_TEST(tenants_do_not_share_ids_or_keys)
 {
-    struct kit *k = *state;
     PUT(k, .tenant = STR("a"), .id = STR("x"), .unique_key = STR("k"));
     PUT(k, .tenant = STR("b"), .id = STR("x"), .unique_key = STR("k"));
     PUT(k, .tenant = STR("c"), .id = STR("y"), .unique_key = STR("k"), .unique_forever = true);
     assert_int_equal(TRY_PUT(k, .tenant = STR("b"), .id = STR("x")).code, REDRIVE_E_EXISTS);
 }
 
-static void ids_within_one_batch_count_too(void **state)
+KIT_TEST(ids_within_one_batch_count_too)
 {
-    struct kit *k = *state;
     const struct job_spec specs[] = {
         {.tenant = STR("acme"), .id = STR("x"), .queue = STR("q"), .task = STR("t")},
         {.tenant = STR("acme"), .id = STR("x"), .queue = STR("q"), .task = STR("t")},
@@ -167,9 +157,8 @@ static void ids_within_one_batch_count_too(void **state)
     check_str(r[3].id, "y");
 }
 
-static void of_equal_ids_in_one_batch_the_first_is_taken(void **state)
+KIT_TEST(of_equal_ids_in_one_batch_the_first_is_taken)
 {
-    struct kit *k = *state;
     const struct job_spec specs[] = {
         {.tenant = STR("acme"),
          .id = STR("z"),
@@ -198,9 +187,8 @@ static void of_equal_ids_in_one_batch_the_first_is_taken(void **state)
 }
 
 /* Invariant 4. */
-static void a_key_is_held_in_every_live_state_and_in_no_other(void **state)
+KIT_TEST(a_key_is_held_in_every_live_state_and_in_no_other)
 {
-    struct kit *k = *state;
     for (int s = 0; s < REDRIVE_STATE_COUNT; s++) {
         char key[8] = {'k', (char)('0' + s), '\0'};
         const struct job_spec spec = {.unique_key = str_of(key)};
@@ -217,18 +205,16 @@ static void a_key_is_held_in_every_live_state_and_in_no_other(void **state)
     }
 }
 
-static void jobs_without_a_key_do_not_meet(void **state)
+KIT_TEST(jobs_without_a_key_do_not_meet)
 {
-    struct kit *k = *state;
     PUT(k, .unique_key = STR(""), .unique_forever = true);
     PUT(k, .unique_key = STR(""));
     PUT(k, .unique_forever = true);
     PUT(k, .unique_forever = false);
 }
 
-static void an_id_is_asked_before_a_key(void **state)
+KIT_TEST(an_id_is_asked_before_a_key)
 {
-    struct kit *k = *state;
     int64_t a = PUT(k, .id = STR("a"), .unique_key = STR("ka"));
     PUT(k, .id = STR("b"), .unique_key = STR("kb"));
     struct submit_result r = TRY_PUT(k, .id = STR("a"), .unique_key = STR("kb"));
@@ -236,9 +222,8 @@ static void an_id_is_asked_before_a_key(void **state)
     assert_int_equal(r.seq, a);
 }
 
-static void a_key_for_ever_is_held_after_the_end(void **state)
+KIT_TEST(a_key_for_ever_is_held_after_the_end)
 {
-    struct kit *k = *state;
     const struct job_spec spec = {.unique_key = STR("k"), .unique_forever = true};
     int64_t first = kit_put_in(k, REDRIVE_STATE_COMPLETED, &spec);
     struct submit_result forever = kit_try_put(k, &spec);
@@ -251,9 +236,8 @@ static void a_key_for_ever_is_held_after_the_end(void **state)
 }
 
 /* Operations that are committed together see each other: the removal holds the key as well. */
-static void a_key_for_ever_is_held_by_a_removal_of_the_same_transaction(void **state)
+KIT_TEST(a_key_for_ever_is_held_by_a_removal_of_the_same_transaction)
 {
-    struct kit *k = *state;
     const struct job_spec spec = {.id = STR("a"), .unique_key = STR("k"), .unique_forever = true};
     int64_t first = kit_put_in(k, REDRIVE_STATE_COMPLETED, &spec);
     kit_begin(k);
@@ -265,9 +249,8 @@ static void a_key_for_ever_is_held_by_a_removal_of_the_same_transaction(void **s
     assert_int_equal(r.seq, first);
 }
 
-static void a_key_for_ever_is_refused_if_any_job_holds_it(void **state)
+KIT_TEST(a_key_for_ever_is_refused_if_any_job_holds_it)
 {
-    struct kit *k = *state;
     const struct job_spec spec = {.unique_key = STR("k")};
     int64_t first = kit_put_in(k, REDRIVE_STATE_COMPLETED, &spec);
     kit_put_in(k, REDRIVE_STATE_QUEUED, &spec);
@@ -276,9 +259,8 @@ static void a_key_for_ever_is_refused_if_any_job_holds_it(void **state)
     assert_int_equal(r.seq, first);
 }
 
-static void a_key_for_ever_outlives_its_job(void **state)
+KIT_TEST(a_key_for_ever_outlives_its_job)
 {
-    struct kit *k = *state;
     const struct job_spec removed = {
         .id = STR("r"), .unique_key = STR("kr"), .unique_forever = true};
     const struct job_spec swept = {.id = STR("s"), .unique_key = STR("ks"), .unique_forever = true};
@@ -299,18 +281,16 @@ static void a_key_for_ever_outlives_its_job(void **state)
     check_str(again.id, "s");
 }
 
-static void a_key_that_is_not_for_ever_goes_with_its_job(void **state)
+KIT_TEST(a_key_that_is_not_for_ever_goes_with_its_job)
 {
-    struct kit *k = *state;
     const struct job_spec spec = {.unique_key = STR("k")};
     int64_t seq = kit_put_in(k, REDRIVE_STATE_COMPLETED, &spec);
     CHANGE(k, .seq = seq, .kind = MOVE_REMOVE);
     assert_int_equal(TRY_PUT(k, .unique_key = STR("k"), .unique_forever = true).code, 0);
 }
 
-static void keys_that_are_held_are_known_without_a_transaction(void **state)
+KIT_TEST(keys_that_are_held_are_known_without_a_transaction)
 {
-    struct kit *k = *state;
     const struct job_spec gone = {.id = STR("g"), .unique_key = STR("kg"), .unique_forever = true};
     const struct job_spec ended = {.id = STR("e"), .unique_key = STR("ke")};
     const struct job_spec freed = {.id = STR("f"), .unique_key = STR("kf")};
@@ -337,12 +317,11 @@ static void keys_that_are_held_are_known_without_a_transaction(void **state)
 }
 
 /* Stores may add several rows at once; each job still has an answer of its own. */
-static void a_taken_id_anywhere_in_a_large_batch_refuses_only_itself(void **state)
+KIT_TEST(a_taken_id_anywhere_in_a_large_batch_refuses_only_itself)
 {
     enum {
         N = 27
     };
-    struct kit *k = *state;
     int64_t old = PUT(k, .id = STR("old"));
     for (size_t taken = 0; taken < N; taken++) {
         struct job_spec specs[N];
@@ -385,40 +364,10 @@ static void a_taken_id_anywhere_in_a_large_batch_refuses_only_itself(void **stat
     assert_int_equal(LIST(k, .order = ORDER_OLDEST, .limit = 1000)->n, 1 + N * (N - 2));
 }
 
-static void an_empty_batch_is_nothing(void **state)
+KIT_TEST(an_empty_batch_is_nothing)
 {
-    struct kit *k = *state;
     kit_begin(k);
     assert_int_equal(store_ops(k->store)->submit(k->store, NULL, 0, NULL, &k->arena, NULL), 0);
     kit_commit(k);
     assert_int_equal(LIST(k, .order = ORDER_OLDEST)->n, 0);
-}
-
-CHECK_FILE(submit)
-{
-    const struct CMUnitTest tests[] = {
-        F(a_job_is_kept_as_it_was_given),
-        F(a_payload_may_hold_any_byte),
-        F(a_new_job_is_queued_and_has_no_past),
-        F(a_later_time_makes_it_scheduled),
-        F(order_of_submission_is_order_of_seq),
-        F(a_seq_is_never_given_twice),
-        F(a_second_submit_of_an_id_gives_the_first_job),
-        F(an_id_is_held_until_its_job_is_gone),
-        F(tenants_do_not_share_ids_or_keys),
-        F(ids_within_one_batch_count_too),
-        F(of_equal_ids_in_one_batch_the_first_is_taken),
-        F(a_key_is_held_in_every_live_state_and_in_no_other),
-        F(jobs_without_a_key_do_not_meet),
-        F(an_id_is_asked_before_a_key),
-        F(a_key_for_ever_is_held_after_the_end),
-        F(a_key_for_ever_is_held_by_a_removal_of_the_same_transaction),
-        F(a_key_for_ever_is_refused_if_any_job_holds_it),
-        F(a_key_for_ever_outlives_its_job),
-        F(a_key_that_is_not_for_ever_goes_with_its_job),
-        F(keys_that_are_held_are_known_without_a_transaction),
-        F(a_taken_id_anywhere_in_a_large_batch_refuses_only_itself),
-        F(an_empty_batch_is_nothing),
-    };
-    return cmocka_run_group_tests_name("store submit", tests, NULL, NULL);
 }

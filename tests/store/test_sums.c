@@ -1,8 +1,7 @@
 #include "kit.h"
 
-static void every_state_of_a_queue_is_counted(void **state)
+KIT_TEST(every_state_of_a_queue_is_counted)
 {
-    struct kit *k = *state;
     for (int s = 0; s < REDRIVE_STATE_COUNT; s++)
         for (int i = 0; i <= s; i++)
             kit_put_in(k, (enum redrive_state)s, NULL);
@@ -15,9 +14,8 @@ static void every_state_of_a_queue_is_counted(void **state)
     assert_false(page->counts[0].paused);
 }
 
-static void queues_come_by_tenant_and_name_empty_paused_ones_too(void **state)
+KIT_TEST(queues_come_by_tenant_and_name_empty_paused_ones_too)
 {
-    struct kit *k = *state;
     PUT(k, .tenant = STR("b"), .queue = STR("x"));
     PUT(k, .tenant = STR("a"), .queue = STR("z"));
     PUT(k, .tenant = STR("a"), .queue = STR("m"));
@@ -36,9 +34,8 @@ static void queues_come_by_tenant_and_name_empty_paused_ones_too(void **state)
     assert_int_equal(kit_queues(k, STR("c"))->n, 0);
 }
 
-static void the_oldest_and_the_next_are_known(void **state)
+KIT_TEST(the_oldest_and_the_next_are_known)
 {
-    struct kit *k = *state;
     int64_t t = k->now_ms;
     PUT(k, .process_after_ms = t + 500);
     struct count_page *page = kit_queues(k, STR("acme"));
@@ -60,9 +57,8 @@ static void the_oldest_and_the_next_are_known(void **state)
     assert_int_equal(page->counts[0].by_state[REDRIVE_STATE_CANCELLED], 2);
 }
 
-static void every_task_of_a_queue_is_counted(void **state)
+KIT_TEST(every_task_of_a_queue_is_counted)
 {
-    struct kit *k = *state;
     for (int s = 0; s < REDRIVE_STATE_COUNT; s++) {
         kit_put_in(k, (enum redrive_state)s, &(struct job_spec){.task = STR("b")});
         kit_put_in(k, (enum redrive_state)s, &(struct job_spec){.task = STR("b")});
@@ -80,9 +76,8 @@ static void every_task_of_a_queue_is_counted(void **state)
     }
 }
 
-static void partitions_come_by_tenant_queue_and_task(void **state)
+KIT_TEST(partitions_come_by_tenant_queue_and_task)
 {
-    struct kit *k = *state;
     PUT(k, .tenant = STR("b"), .queue = STR("x"), .task = STR("t"));
     PUT(k, .tenant = STR("a"), .queue = STR("y"), .task = STR("t"));
     PUT(k, .tenant = STR("a"), .queue = STR("x"), .task = STR("u"));
@@ -100,9 +95,8 @@ static void partitions_come_by_tenant_queue_and_task(void **state)
     assert_int_equal(kit_partitions(k, STR("c"))->n, 0);
 }
 
-static void partitions_come_with_a_commit_and_lose_what_is_empty(void **state)
+KIT_TEST(partitions_come_with_a_commit_and_lose_what_is_empty)
 {
-    struct kit *k = *state;
     int64_t seq = kit_put_in(k, REDRIVE_STATE_COMPLETED, NULL);
     kit_begin(k);
     PUT(k, .task = STR("new"));
@@ -118,9 +112,8 @@ static void partitions_come_with_a_commit_and_lose_what_is_empty(void **state)
     assert_int_equal(kit_partitions(k, STR("acme"))->n, 0);
 }
 
-static void running_jobs_are_counted_by_their_limits(void **state)
+KIT_TEST(running_jobs_are_counted_by_their_limits)
 {
-    struct kit *k = *state;
     const struct job_spec limited = {.breaker_key = STR("host-a"), .limit_key = STR("user-1")};
     kit_running(k, (struct str){0});
     assert_int_equal(k->gates.n, 0);
@@ -142,9 +135,8 @@ static void running_jobs_are_counted_by_their_limits(void **state)
     assert_int_equal(k->gates.counts[0].jobs, 1);
 }
 
-static void parked_jobs_are_counted_by_what_holds_them(void **state)
+KIT_TEST(parked_jobs_are_counted_by_what_holds_them)
 {
-    struct kit *k = *state;
     assert_int_equal(kit_gates(k, (struct str){0})->n, 0);
     for (int i = 0; i < 3; i++)
         kit_put_in(k, REDRIVE_STATE_PARKED,
@@ -190,9 +182,8 @@ static int64_t put_dead(struct kit *k, uint64_t fingerprint, int64_t ended_ms)
     return seq;
 }
 
-static void alike_errors_are_grouped_the_largest_group_first(void **state)
+KIT_TEST(alike_errors_are_grouped_the_largest_group_first)
 {
-    struct kit *k = *state;
     put_dead(k, UINT64_MAX, 100);
     int64_t latest = put_dead(k, 5, 300);
     put_dead(k, 5, 200);
@@ -219,9 +210,8 @@ static void alike_errors_are_grouped_the_largest_group_first(void **state)
     assert_true(g[2].fingerprint == UINT64_MAX);
 }
 
-static void groups_are_of_the_jobs_that_match(void **state)
+KIT_TEST(groups_are_of_the_jobs_that_match)
 {
-    struct kit *k = *state;
     put_dead(k, 5, 100);
     put_dead(k, 5, 200);
     put_dead(k, 9, 100);
@@ -238,9 +228,8 @@ static void groups_are_of_the_jobs_that_match(void **state)
     assert_int_equal(k->groups.n, 0);
 }
 
-static void of_ends_at_the_same_time_the_higher_seq_is_the_example(void **state)
+KIT_TEST(of_ends_at_the_same_time_the_higher_seq_is_the_example)
 {
-    struct kit *k = *state;
     put_dead(k, 5, 100);
     int64_t higher = put_dead(k, 5, 100);
     const struct job_filter all = {.limit = 10};
@@ -266,9 +255,8 @@ static void add_cause(void *ctx, const struct cause_count *cause)
     sum->of_type += str_is(cause->type, "ConnectError") ? cause->count : 0;
 }
 
-static void causes_are_of_the_jobs_that_match(void **state)
+KIT_TEST(causes_are_of_the_jobs_that_match)
 {
-    struct kit *k = *state;
     struct causes sum = {0};
     struct job_filter filter = {.states = STATE_BIT(DEAD_LETTER)};
     kit_fill_views(k);
@@ -286,23 +274,4 @@ static void causes_are_of_the_jobs_that_match(void **state)
     filter.task = STR("none");
     assert_int_equal(store_ops(k->store)->causes(k->store, &filter, add_cause, &sum, NULL), 0);
     assert_int_equal(sum.total, 1);
-}
-
-CHECK_FILE(sums)
-{
-    const struct CMUnitTest tests[] = {
-        F(every_task_of_a_queue_is_counted),
-        F(partitions_come_by_tenant_queue_and_task),
-        F(partitions_come_with_a_commit_and_lose_what_is_empty),
-        F(running_jobs_are_counted_by_their_limits),
-        F(parked_jobs_are_counted_by_what_holds_them),
-        F(every_state_of_a_queue_is_counted),
-        F(queues_come_by_tenant_and_name_empty_paused_ones_too),
-        F(the_oldest_and_the_next_are_known),
-        F(alike_errors_are_grouped_the_largest_group_first),
-        F(groups_are_of_the_jobs_that_match),
-        F(causes_are_of_the_jobs_that_match),
-        F(of_ends_at_the_same_time_the_higher_seq_is_the_example),
-    };
-    return cmocka_run_group_tests_name("store sums", tests, NULL, NULL);
 }

@@ -1,9 +1,8 @@
 #include "kit.h"
 #include "scans.h"
 
-static void a_lease_can_be_extended_but_not_shortened(void **state)
+KIT_TEST(a_lease_can_be_extended_but_not_shortened)
 {
-    struct kit *k = *state;
     int64_t seq = PUT(k, .id = STR("x"));
     uint64_t token = kit_start(k, seq);
     check_move(kit_extend(k, seq, token, k->now_ms + 60000), 0, REDRIVE_STATE_RUNNING);
@@ -13,9 +12,8 @@ static void a_lease_can_be_extended_but_not_shortened(void **state)
     assert_int_equal(kit_job(k, seq)->status.token, token);
 }
 
-static void only_a_running_job_has_a_lease_to_extend(void **state)
+KIT_TEST(only_a_running_job_has_a_lease_to_extend)
 {
-    struct kit *k = *state;
     for (int s = 0; s < REDRIVE_STATE_COUNT; s++) {
         if (s == REDRIVE_STATE_RUNNING)
             continue;
@@ -34,9 +32,8 @@ static int64_t start_until(struct kit *k, int64_t lease_until_ms)
     return seq;
 }
 
-static void leases_that_have_ended_are_found_the_longest_first(void **state)
+KIT_TEST(leases_that_have_ended_are_found_the_longest_first)
 {
-    struct kit *k = *state;
     int64_t t = k->now_ms, next_ms = -1;
     int64_t a = start_until(k, t + 30), b = start_until(k, t + 10), c = start_until(k, t + 20),
             d = start_until(k, t + 20);
@@ -53,9 +50,8 @@ static void leases_that_have_ended_are_found_the_longest_first(void **state)
     assert_int_equal(next_ms, 0);
 }
 
-static void finding_an_expired_lease_does_not_end_it(void **state)
+KIT_TEST(finding_an_expired_lease_does_not_end_it)
 {
-    struct kit *k = *state;
     int64_t seq = PUT(k, .id = STR("x")), next_ms;
     uint64_t token = kit_start(k, seq);
     k->now_ms += 30000;
@@ -66,9 +62,8 @@ static void finding_an_expired_lease_does_not_end_it(void **state)
     check_move(kit_settle(k, seq, token, decision_completed()), 0, REDRIVE_STATE_COMPLETED);
 }
 
-static void only_running_jobs_expire(void **state)
+KIT_TEST(only_running_jobs_expire)
 {
-    struct kit *k = *state;
     int64_t next_ms = -1;
     for (int s = 0; s < REDRIVE_STATE_COUNT; s++)
         if (s != REDRIVE_STATE_RUNNING)
@@ -79,9 +74,8 @@ static void only_running_jobs_expire(void **state)
 }
 
 /* Invariant 6. */
-static void nothing_is_promoted_before_its_time(void **state)
+KIT_TEST(nothing_is_promoted_before_its_time)
 {
-    struct kit *k = *state;
     int64_t t = k->now_ms, next_ms = -1;
     int64_t a = PUT(k, .process_after_ms = t + 100);
     k->now_ms = t + 99;
@@ -96,9 +90,8 @@ static void nothing_is_promoted_before_its_time(void **state)
     assert_int_equal(kit_job(k, a)->status.updated_ms, t + 100);
 }
 
-static void the_earliest_are_promoted_first(void **state)
+KIT_TEST(the_earliest_are_promoted_first)
 {
-    struct kit *k = *state;
     int64_t t = k->now_ms, next_ms = -1;
     int64_t a = PUT(k, .process_after_ms = t + 30), b = PUT(k, .process_after_ms = t + 10),
             c = PUT(k, .process_after_ms = t + 20), d = PUT(k, .process_after_ms = t + 20);
@@ -112,9 +105,8 @@ static void the_earliest_are_promoted_first(void **state)
 }
 
 /* Those that are left are due as well, though one that was before them is not any more. */
-static void one_that_the_transaction_has_ended_hides_no_other(void **state)
+KIT_TEST(one_that_the_transaction_has_ended_hides_no_other)
 {
-    struct kit *k = *state;
     int64_t t = k->now_ms, next_ms = -1, seqs[5];
     for (int i = 0; i < 5; i++)
         seqs[i] = PUT(k, .process_after_ms = t + 10 + i);
@@ -126,9 +118,8 @@ static void one_that_the_transaction_has_ended_hides_no_other(void **state)
     kit_commit(k);
 }
 
-static void retries_are_promoted_like_scheduled_jobs(void **state)
+KIT_TEST(retries_are_promoted_like_scheduled_jobs)
 {
-    struct kit *k = *state;
     int64_t t = k->now_ms, next_ms = -1;
     int64_t a = kit_put_in(k, REDRIVE_STATE_RETRYING, NULL); /* in 60 s */
     int64_t b = PUT(k, .process_after_ms = t + 60001);
@@ -139,9 +130,8 @@ static void retries_are_promoted_like_scheduled_jobs(void **state)
     assert_int_equal(kit_state(k, b), REDRIVE_STATE_SCHEDULED);
 }
 
-static void nothing_but_time_locked_jobs_is_promoted(void **state)
+KIT_TEST(nothing_but_time_locked_jobs_is_promoted)
 {
-    struct kit *k = *state;
     int64_t seqs[REDRIVE_STATE_COUNT], next_ms = -1;
     for (int s = REDRIVE_STATE_QUEUED; s < REDRIVE_STATE_COUNT; s++)
         seqs[s] = kit_put_in(k, (enum redrive_state)s, NULL);
@@ -152,9 +142,8 @@ static void nothing_but_time_locked_jobs_is_promoted(void **state)
         assert_int_equal(kit_state(k, seqs[s]), s);
 }
 
-static void a_clock_that_goes_back_promotes_nothing(void **state)
+KIT_TEST(a_clock_that_goes_back_promotes_nothing)
 {
-    struct kit *k = *state;
     int64_t next_ms;
     int64_t seq = PUT(k, .process_after_ms = k->now_ms + 10);
     k->now_ms -= 100000;
@@ -164,9 +153,8 @@ static void a_clock_that_goes_back_promotes_nothing(void **state)
 
 /* ---- Deadlines ------------------------------------------------------------------------------- */
 
-static void deadlines_of_waiting_jobs_are_found_the_earliest_first(void **state)
+KIT_TEST(deadlines_of_waiting_jobs_are_found_the_earliest_first)
 {
-    struct kit *k = *state;
     int64_t t = k->now_ms, next_ms = -1;
     int64_t queued = PUT(k, .deadline_ms = t + 30),
             locked = PUT(k, .deadline_ms = t + 10, .process_after_ms = t + 99);
@@ -187,9 +175,8 @@ static void deadlines_of_waiting_jobs_are_found_the_earliest_first(void **state)
     assert_int_equal(next_ms, 0);
 }
 
-static void a_job_that_runs_or_has_ended_is_not_overdue(void **state)
+KIT_TEST(a_job_that_runs_or_has_ended_is_not_overdue)
 {
-    struct kit *k = *state;
     int64_t t = k->now_ms, next_ms = -1;
     int64_t runs = PUT(k, .deadline_ms = t + 10), ends = PUT(k, .deadline_ms = t + 10);
     uint64_t token = kit_start(k, runs);
@@ -201,9 +188,8 @@ static void a_job_that_runs_or_has_ended_is_not_overdue(void **state)
     check_seqs(kit_overdue(k, 10, &next_ms), runs);
 }
 
-static void a_dead_letter_that_comes_back_has_its_deadline_again(void **state)
+KIT_TEST(a_dead_letter_that_comes_back_has_its_deadline_again)
 {
-    struct kit *k = *state;
     int64_t next_ms, seq = PUT(k, .deadline_ms = k->now_ms + 10);
     check_move(CHANGE(k, .seq = seq, .kind = MOVE_END, .to = REDRIVE_STATE_DEAD_LETTER,
                       .reason = REDRIVE_REASON_MANUAL),
@@ -214,9 +200,8 @@ static void a_dead_letter_that_comes_back_has_its_deadline_again(void **state)
     check_seqs(kit_overdue(k, 10, &next_ms), seq);
 }
 
-static void removed_jobs_leave_no_deadline(void **state)
+KIT_TEST(removed_jobs_leave_no_deadline)
 {
-    struct kit *k = *state;
     int64_t t = k->now_ms, next_ms = -1;
     int64_t seq = 0;
     for (int i = 0; i < 4; i++) {
@@ -229,9 +214,8 @@ static void removed_jobs_leave_no_deadline(void **state)
     assert_int_equal(next_ms, 0);
 }
 
-static void many_deadlines_of_ended_jobs_are_passed_over_in_the_end(void **state)
+KIT_TEST(many_deadlines_of_ended_jobs_are_passed_over_in_the_end)
 {
-    struct kit *k = *state;
     int64_t t = k->now_ms, next_ms = t;
     kit_begin(k);
     for (int i = 0; i < 600; i++) {
@@ -269,9 +253,8 @@ static void fail_once(struct kit *k, int64_t seq)
     assert_int_equal(kit_promote(k, 10, &next_ms), 1);
 }
 
-static void time_in_a_paused_queue_is_credited_once(void **state)
+KIT_TEST(time_in_a_paused_queue_is_credited_once)
 {
-    struct kit *k = *state;
     int64_t fresh = PUT(k, .queue = STR("main")), seq = PUT(k, .queue = STR("main"));
     int64_t other = PUT(k, .queue = STR("slow")), early = PUT(k, .queue = STR("main"));
     fail_once(k, early);
@@ -288,9 +271,8 @@ static void time_in_a_paused_queue_is_credited_once(void **state)
     assert_int_equal(kit_job(k, other)->status.paused_ms, 0);
 }
 
-static void a_credit_outlasts_the_next_start(void **state)
+KIT_TEST(a_credit_outlasts_the_next_start)
 {
-    struct kit *k = *state;
     int64_t seq = PUT(k, .queue = STR("main"));
     fail_once(k, seq);
     int64_t paused_at = k->now_ms += 100;
@@ -301,9 +283,8 @@ static void a_credit_outlasts_the_next_start(void **state)
 }
 
 /* Two at a time, of several partitions and priorities, while the clock goes on. */
-static void a_pause_is_credited_some_jobs_at_a_time(void **state)
+KIT_TEST(a_pause_is_credited_some_jobs_at_a_time)
 {
-    struct kit *k = *state;
     int64_t seqs[15];
     for (int i = 0; i < 15; i++) {
         seqs[i] = PUT(k, .task = i % 2 ? STR("a") : STR("b"), .priority = i % 3);
@@ -326,30 +307,4 @@ static void a_pause_is_credited_some_jobs_at_a_time(void **state)
     assert_true(transactions >= 8);
     for (int i = 0; i < 15; i++)
         assert_int_equal(kit_job(k, seqs[i])->status.paused_ms, i < 12 ? 200 : 0);
-}
-
-CHECK_FILE(time)
-{
-    const struct CMUnitTest tests[] = {
-        F(a_lease_can_be_extended_but_not_shortened),
-        F(only_a_running_job_has_a_lease_to_extend),
-        F(leases_that_have_ended_are_found_the_longest_first),
-        F(finding_an_expired_lease_does_not_end_it),
-        F(one_that_the_transaction_has_ended_hides_no_other),
-        F(deadlines_of_waiting_jobs_are_found_the_earliest_first),
-        F(a_job_that_runs_or_has_ended_is_not_overdue),
-        F(a_dead_letter_that_comes_back_has_its_deadline_again),
-        F(removed_jobs_leave_no_deadline),
-        F(many_deadlines_of_ended_jobs_are_passed_over_in_the_end),
-        F(time_in_a_paused_queue_is_credited_once),
-        F(a_credit_outlasts_the_next_start),
-        F(a_pause_is_credited_some_jobs_at_a_time),
-        F(only_running_jobs_expire),
-        F(nothing_is_promoted_before_its_time),
-        F(the_earliest_are_promoted_first),
-        F(retries_are_promoted_like_scheduled_jobs),
-        F(nothing_but_time_locked_jobs_is_promoted),
-        F(a_clock_that_goes_back_promotes_nothing),
-    };
-    return cmocka_run_group_tests_name("store time", tests, NULL, NULL);
 }

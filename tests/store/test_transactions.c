@@ -35,9 +35,8 @@ static void fill(struct kit *k, int64_t seqs[REDRIVE_STATE_COUNT])
     kit_count(k, (struct counter){STR("acme"), STR("completed"), STR("mail"), 3});
 }
 
-static void a_rollback_leaves_nothing(void **state)
+KIT_TEST(a_rollback_leaves_nothing)
 {
-    struct kit *k = *state;
     struct buf before, within, after;
     buf_init(&before, 1 << 20);
     buf_init(&within, 1 << 20);
@@ -62,9 +61,8 @@ static void a_rollback_leaves_nothing(void **state)
     buf_release(&after);
 }
 
-static void closing_rolls_an_open_transaction_back(void **state)
+KIT_TEST(closing_rolls_an_open_transaction_back)
 {
-    struct kit *k = *state;
     int64_t kept = PUT(k, .id = STR("kept"));
     struct kit other;
     kit_join(&other, k);
@@ -76,9 +74,8 @@ static void closing_rolls_an_open_transaction_back(void **state)
     kit_rollback(k);
 }
 
-static void a_committed_transaction_is_visible_at_once_to_all(void **state)
+KIT_TEST(a_committed_transaction_is_visible_at_once_to_all)
 {
-    struct kit *k = *state;
     struct buf ours, theirs;
     buf_init(&ours, 1 << 20);
     buf_init(&theirs, 1 << 20);
@@ -118,9 +115,8 @@ static int listed_state(struct kit *k, const struct job_filter *filter)
     return state;
 }
 
-static void reads_by_name_see_the_moves_of_their_transaction(void **state)
+KIT_TEST(reads_by_name_see_the_moves_of_their_transaction)
 {
-    struct kit *k = *state;
     const struct job_filter by_id = {.tenant = STR("acme"), .id = STR("x"), .limit = 1};
     const struct job_filter by_key = {.tenant = STR("acme"), .unique_key = STR("k"), .limit = 1};
     kit_begin(k);
@@ -146,9 +142,8 @@ static void reads_by_name_see_the_moves_of_their_transaction(void **state)
 }
 
 /* What an index gives after a move is the store's own choice; but what has left it is not there. */
-static void what_a_transaction_has_moved_leaves_its_index(void **state)
+KIT_TEST(what_a_transaction_has_moved_leaves_its_index)
 {
-    struct kit *k = *state;
     int64_t seqs[2] = {PUT(k, .id = STR("x")), PUT(k, .id = STR("y"))};
     kit_begin(k);
     check_seqs(READY(k, .tenant = STR("acme")), seqs[0], seqs[1]);
@@ -163,9 +158,8 @@ static void what_a_transaction_has_moved_leaves_its_index(void **state)
     kit_commit(k);
 }
 
-static void a_handle_has_one_transaction_at_a_time(void **state)
+KIT_TEST(a_handle_has_one_transaction_at_a_time)
 {
-    struct kit *k = *state;
     const struct store_ops *ops = store_ops(k->store);
     struct redrive_err err = {0};
     assert_int_equal(ops->commit(k->store, &err), REDRIVE_E_STATE);
@@ -178,9 +172,8 @@ static void a_handle_has_one_transaction_at_a_time(void **state)
     assert_int_equal(kit_state(k, seq), REDRIVE_STATE_QUEUED);
 }
 
-static void moves_need_a_transaction(void **state)
+KIT_TEST(moves_need_a_transaction)
 {
-    struct kit *k = *state;
     int64_t seq = kit_put_in(k, REDRIVE_STATE_RUNNING, NULL);
     const struct store_ops *ops = store_ops(k->store);
     struct store *s = k->store;
@@ -212,9 +205,8 @@ static void moves_need_a_transaction(void **state)
     assert_int_equal(kit_state(k, seq), REDRIVE_STATE_RUNNING);
 }
 
-static void a_refused_move_fails_none_of_its_neighbours(void **state)
+KIT_TEST(a_refused_move_fails_none_of_its_neighbours)
 {
-    struct kit *k = *state;
     int64_t a = PUT(k, .id = STR("a")), b = kit_put_in(k, REDRIVE_STATE_COMPLETED, NULL),
             c = PUT(k, .id = STR("c"));
     const struct start_move moves[] = {
@@ -235,9 +227,8 @@ static void a_refused_move_fails_none_of_its_neighbours(void **state)
     assert_int_equal(kit_job(k, c)->status.token, 14);
 }
 
-static void a_job_that_is_not_there_is_not_found_by_any_move(void **state)
+KIT_TEST(a_job_that_is_not_there_is_not_found_by_any_move)
 {
-    struct kit *k = *state;
     struct start_move start = {.seq = 4711, .token = 1};
     assert_int_equal(kit_try_start(k, &start).code, REDRIVE_E_NOT_FOUND);
     assert_int_equal(kit_settle(k, 4711, 1, decision_completed()).code, REDRIVE_E_NOT_FOUND);
@@ -251,9 +242,8 @@ static void a_job_that_is_not_there_is_not_found_by_any_move(void **state)
     assert_int_equal(kit_history(k, 4711)->n, 0);
 }
 
-static void the_transaction_says_its_time(void **state)
+KIT_TEST(the_transaction_says_its_time)
 {
-    struct kit *k = *state;
     int64_t now_ms = 0, version;
     /* The kit says whose time it is. */
     assert_int_equal(store_ops(k->store)->begin(k->store, 4242, &now_ms, &version, NULL), 0);
@@ -271,9 +261,8 @@ static void the_transaction_says_its_time(void **state)
 }
 
 /* As when a request came while begin waited for its turn. */
-static void the_time_of_a_transaction_can_be_set_after_its_begin(void **state)
+KIT_TEST(the_time_of_a_transaction_can_be_set_after_its_begin)
 {
-    struct kit *k = *state;
     const struct store_ops *ops = store_ops(k->store);
     const int64_t later_ms = k->now_ms + 60000;
     struct submit_result result;
@@ -290,9 +279,8 @@ static void the_time_of_a_transaction_can_be_set_after_its_begin(void **state)
     arena_release(&arena);
 }
 
-static void a_server_sets_the_time_of_a_transaction_itself(void **state)
+KIT_TEST(a_server_sets_the_time_of_a_transaction_itself)
 {
-    struct kit *k = *state;
     struct store *other = NULL;
     int64_t begun_ms = 0, version;
     if (!(store_ops(k->store)->capabilities & STORE_SERVER_TIME))
@@ -303,15 +291,14 @@ static void a_server_sets_the_time_of_a_transaction_itself(void **state)
     store_close(other);
 }
 
-static void waiting_ends_with_its_time(void **state)
+KIT_TEST(waiting_ends_with_its_time)
 {
-    struct kit *k = *state;
     assert_int_equal(store_ops(k->store)->wait(k->store, 5, NULL, NULL), 0);
 }
 
-static void a_wait_after_anothers_commit_is_short(void **state)
+KIT_TEST(a_wait_after_anothers_commit_is_short)
 {
-    struct kit *k = *state, other;
+    struct kit other;
     if (!(store_ops(k->store)->capabilities & STORE_NOTIFIES))
         skip();
     kit_join(&other, k);
@@ -362,9 +349,9 @@ static void wait_for_jobs(struct kit *k)
     kit_rollback(k);
 }
 
-static void a_wait_says_what_was_told(void **state)
+KIT_TEST(a_wait_says_what_was_told)
 {
-    struct kit *k = *state, other;
+    struct kit other;
     if (!(store_ops(k->store)->capabilities & STORE_TELLS))
         skip(); /* it has nothing to say */
     kit_join(&other, k);
@@ -380,48 +367,25 @@ static void a_wait_says_what_was_told(void **state)
     kit_close(&other);
 }
 
-static void handles_of_one_origin_do_not_notify_each_other(void **state)
+KIT_TEST(handles_of_one_origin_do_not_notify_each_other)
 {
-    struct kit *stranger = *state, watcher, writer;
+    struct kit watcher, writer;
     const struct store_options options = {.create = true, .caller_time = true, .origin = 7};
     struct kit *const ours[] = {&watcher, &writer};
-    if (!(store_ops(stranger->store)->capabilities & STORE_TELLS))
+    if (!(store_ops(k->store)->capabilities & STORE_TELLS))
         skip(); /* it has nothing to say */
     for (size_t i = 0; i < 2; i++) {
-        kit_join(ours[i], stranger);
+        kit_join(ours[i], k);
         store_close(ours[i]->store);
-        assert_int_equal(store_open(stranger->url, &options, &ours[i]->store, NULL), 0);
+        assert_int_equal(store_open(k->url, &options, &ours[i]->store, NULL), 0);
     }
     start_listening(&watcher);
-    put_and_tell(stranger, STR("a"), STORE_NOTIFY_TIME);
+    put_and_tell(k, STR("a"), STORE_NOTIFY_TIME);
     (void)notification_until(&watcher, STORE_NOTIFY_TIME);
     put_and_tell(&writer, STR("b"), STORE_NOTIFY_TIME);
     wait_for_jobs(&writer);
-    put_and_tell(stranger, STR("c"), STORE_NOTIFY_READY);
+    put_and_tell(k, STR("c"), STORE_NOTIFY_READY);
     assert_int_equal(notification_until(&watcher, STORE_NOTIFY_READY), STORE_NOTIFY_READY);
     kit_close(&watcher);
     kit_close(&writer);
-}
-
-CHECK_FILE(transactions)
-{
-    const struct CMUnitTest tests[] = {
-        F(a_rollback_leaves_nothing),
-        F(closing_rolls_an_open_transaction_back),
-        F(a_committed_transaction_is_visible_at_once_to_all),
-        F(reads_by_name_see_the_moves_of_their_transaction),
-        F(what_a_transaction_has_moved_leaves_its_index),
-        F(a_handle_has_one_transaction_at_a_time),
-        F(moves_need_a_transaction),
-        F(a_refused_move_fails_none_of_its_neighbours),
-        F(a_job_that_is_not_there_is_not_found_by_any_move),
-        F(the_transaction_says_its_time),
-        F(the_time_of_a_transaction_can_be_set_after_its_begin),
-        F(a_server_sets_the_time_of_a_transaction_itself),
-        F(waiting_ends_with_its_time),
-        F(a_wait_after_anothers_commit_is_short),
-        F(a_wait_says_what_was_told),
-        F(handles_of_one_origin_do_not_notify_each_other),
-    };
-    return cmocka_run_group_tests_name("store transactions", tests, NULL, NULL);
 }

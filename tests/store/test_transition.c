@@ -30,9 +30,8 @@ static const int LEADS_TO[MOVE_KIND_COUNT][REDRIVE_STATE_COUNT] = {
     [MOVE_RELEASE] = {NO, NO, NO, NO, NO, NO, FAILED, DEAD, NO, QUEUED},
 };
 
-static void every_state_makes_the_moves_of_the_table_and_no_others(void **state)
+TEST(every_state_makes_the_moves_of_the_table_and_no_others)
 {
-    (void)state;
     struct all_moves m;
     for (int kind = 0; kind < MOVE_KIND_COUNT; kind++) {
         for (size_t i = 0; i < REDRIVE_STATE_COUNT; i++) {
@@ -53,9 +52,8 @@ static void every_state_makes_the_moves_of_the_table_and_no_others(void **state)
     }
 }
 
-static void a_running_job_settles_to_the_states_of_the_table(void **state)
+TEST(a_running_job_settles_to_the_states_of_the_table)
 {
-    (void)state;
     static const bool MAY[] = {
         [COMPLETED] = true, [RETRYING] = true,  [FAILED] = true,    [DEAD] = true,
         [QUEUED] = true,    [SCHEDULED] = true, [CANCELLED] = true, [RUNNING] = false,
@@ -72,9 +70,8 @@ static void a_running_job_settles_to_the_states_of_the_table(void **state)
     }
 }
 
-static void an_unstarted_job_ends_dead_or_failed_and_no_other_way(void **state)
+TEST(an_unstarted_job_ends_dead_or_failed_and_no_other_way)
 {
-    (void)state;
     static const int UNSTARTED[] = {SCHEDULED, RETRYING, QUEUED, PARKED, WAITING};
     struct all_moves m;
     for (size_t from = 0; from < 5; from++) {
@@ -93,9 +90,8 @@ static void an_unstarted_job_ends_dead_or_failed_and_no_other_way(void **state)
     }
 }
 
-static void a_stale_token_changes_nothing(void **state)
+TEST(a_stale_token_changes_nothing)
 {
-    (void)state;
     struct all_moves m;
     const enum move_kind kinds[] = {MOVE_SETTLE, MOVE_EXTEND};
     for (int i = 0; i < 2; i++) {
@@ -110,9 +106,8 @@ static void a_stale_token_changes_nothing(void **state)
     }
 }
 
-static void a_change_of_no_known_kind_is_refused(void **state)
+TEST(a_change_of_no_known_kind_is_refused)
 {
-    (void)state;
     const struct change_move change = {.seq = 41, .kind = (enum move_kind)MOVE_KIND_COUNT};
     const struct move_list list = {MOVE_CANCEL, .n = 1, .changes = &change};
     const struct move move = move_at(&list, 0);
@@ -126,9 +121,8 @@ static void a_change_of_no_known_kind_is_refused(void **state)
 
 /* ---- Lists of moves -------------------------------------------------------------------------- */
 
-static void a_list_gives_its_moves_one_by_one(void **state)
+TEST(a_list_gives_its_moves_one_by_one)
 {
-    (void)state;
     const struct change_move changes[] = {
         {.seq = 1, .kind = MOVE_CANCEL},  {.seq = 2, .kind = MOVE_RUN_NOW},
         {.seq = 3, .kind = MOVE_REDRIVE}, {.seq = 4, .kind = MOVE_END},
@@ -149,17 +143,4 @@ static void a_list_gives_its_moves_one_by_one(void **state)
     const struct move_list credit = {MOVE_CREDIT, .n = 2, .pause = {1, 2}, .seqs = seqs};
     assert_int_equal(move_at(&credit, 0).seq, 8);
     assert_ptr_equal(move_at(&credit, 1).pause, &credit.pause);
-}
-
-CHECK_FILE(transition)
-{
-    const struct CMUnitTest tests[] = {
-        T(every_state_makes_the_moves_of_the_table_and_no_others),
-        T(a_running_job_settles_to_the_states_of_the_table),
-        T(an_unstarted_job_ends_dead_or_failed_and_no_other_way),
-        T(a_stale_token_changes_nothing),
-        T(a_change_of_no_known_kind_is_refused),
-        T(a_list_gives_its_moves_one_by_one),
-    };
-    return cmocka_run_group_tests_name("transition", tests, NULL, NULL);
 }

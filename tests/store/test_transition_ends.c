@@ -18,9 +18,8 @@ static struct job_status settled(enum redrive_state to)
     return s;
 }
 
-static void a_failure_that_is_retried_leaves_error_time_and_history(void **state)
+TEST(a_failure_that_is_retried_leaves_error_time_and_history)
 {
-    (void)state;
     struct all_moves m;
     const struct move move = move_of(&m, MOVE_SETTLE);
     struct job_status s = row_in(RUNNING), expected = settled(REDRIVE_STATE_RETRYING);
@@ -52,9 +51,8 @@ static void a_failure_that_is_retried_leaves_error_time_and_history(void **state
     check_same_attempt(&t.attempt, &attempt);
 }
 
-static void a_delay_without_end_is_as_late_as_can_be(void **state)
+TEST(a_delay_without_end_is_as_late_as_can_be)
 {
-    (void)state;
     struct all_moves m;
     const enum redrive_state states[] = {REDRIVE_STATE_RETRYING, REDRIVE_STATE_SCHEDULED};
     for (int i = 0; i < 2; i++) {
@@ -68,9 +66,8 @@ static void a_delay_without_end_is_as_late_as_can_be(void **state)
     }
 }
 
-static void an_end_has_the_transactions_time(void **state)
+TEST(an_end_has_the_transactions_time)
 {
-    (void)state;
     static const int ENDS[] = {COMPLETED, FAILED, DEAD, CANCELLED};
     struct all_moves m;
     for (int i = 0; i < 4; i++) {
@@ -92,9 +89,8 @@ static void an_end_has_the_transactions_time(void **state)
     }
 }
 
-static void a_first_attempt_that_succeeds_leaves_no_history(void **state)
+TEST(a_first_attempt_that_succeeds_leaves_no_history)
 {
-    (void)state;
     struct all_moves m;
     for (uint32_t attempts = 1; attempts <= 2; attempts++) {
         const struct move move = move_of(&m, MOVE_SETTLE);
@@ -112,9 +108,8 @@ static void a_first_attempt_that_succeeds_leaves_no_history(void **state)
     assert_true(make(&s, &move).adds_attempt);
 }
 
-static void the_row_itself_tells_of_the_attempt_that_runs_and_of_a_success_at_once(void **state)
+TEST(the_row_itself_tells_of_the_attempt_that_runs_and_of_a_success_at_once)
 {
-    (void)state;
     for (size_t i = 0; i < REDRIVE_STATE_COUNT; i++) {
         struct job_attempt a = {0};
         struct job_status s = row_in(STATES[i]);
@@ -135,9 +130,8 @@ static void the_row_itself_tells_of_the_attempt_that_runs_and_of_a_success_at_on
     }
 }
 
-static void a_result_is_kept_unless_there_is_none(void **state)
+TEST(a_result_is_kept_unless_there_is_none)
 {
-    (void)state;
     struct all_moves m;
     const struct move move = move_of(&m, MOVE_SETTLE);
     struct job_status s = row_in(RUNNING);
@@ -148,9 +142,8 @@ static void a_result_is_kept_unless_there_is_none(void **state)
     assert_int_equal(s.result.len, 0);
 }
 
-static void a_start_that_is_taken_back_does_not_count(void **state)
+TEST(a_start_that_is_taken_back_does_not_count)
 {
-    (void)state;
     struct all_moves m;
     const enum redrive_state states[] = {REDRIVE_STATE_QUEUED, REDRIVE_STATE_SCHEDULED};
     for (int i = 0; i < 4; i++) {
@@ -179,9 +172,8 @@ static void a_start_that_is_taken_back_does_not_count(void **state)
 
 /* ---- By hand or by the clock ----------------------------------------------------------------- */
 
-static void a_cancel_ends_the_attempt_that_is_running(void **state)
+TEST(a_cancel_ends_the_attempt_that_is_running)
 {
-    (void)state;
     static const int LIVE[] = {SCHEDULED, RETRYING, QUEUED, RUNNING, PARKED};
     struct all_moves m;
     for (int i = 0; i < 5; i++) {
@@ -212,9 +204,8 @@ static void a_cancel_ends_the_attempt_that_is_running(void **state)
     }
 }
 
-static void an_end_with_an_error_leaves_a_row_without_a_start(void **state)
+TEST(an_end_with_an_error_leaves_a_row_without_a_start)
 {
-    (void)state;
     struct all_moves m;
     for (int has_error = 0; has_error < 2; has_error++) {
         const struct move move = move_of(&m, MOVE_END);
@@ -247,9 +238,8 @@ static void an_end_with_an_error_leaves_a_row_without_a_start(void **state)
     }
 }
 
-static void a_redrive_begins_a_new_epoch_and_takes_the_key(void **state)
+TEST(a_redrive_begins_a_new_epoch_and_takes_the_key)
 {
-    (void)state;
     struct all_moves m;
     const int ends[] = {DEAD, FAILED};
     for (int i = 0; i < 2; i++) {
@@ -268,9 +258,8 @@ static void a_redrive_begins_a_new_epoch_and_takes_the_key(void **state)
     }
 }
 
-static void an_edit_replaces_the_payload_alone(void **state)
+TEST(an_edit_replaces_the_payload_alone)
 {
-    (void)state;
     struct all_moves m;
     const struct move move = move_of(&m, MOVE_EDIT);
     struct job_status s = row_in(DEAD), expected = s;
@@ -282,9 +271,8 @@ static void an_edit_replaces_the_payload_alone(void **state)
     assert_false(t.removes_job);
 }
 
-static void an_edit_is_later_than_the_end_whatever_the_clock_says(void **state)
+TEST(an_edit_is_later_than_the_end_whatever_the_clock_says)
 {
-    (void)state;
     struct all_moves m;
     const struct move move = move_of(&m, MOVE_EDIT);
     struct job_status s = row_in(DEAD);
@@ -296,9 +284,8 @@ static void an_edit_is_later_than_the_end_whatever_the_clock_says(void **state)
     assert_int_equal(s.updated_ms, NOW + 60001);
 }
 
-static void a_job_that_is_removed_keeps_its_last_state(void **state)
+TEST(a_job_that_is_removed_keeps_its_last_state)
 {
-    (void)state;
     struct all_moves m;
     const struct move move = move_of(&m, MOVE_REMOVE);
     struct job_status s = row_in(CANCELLED), expected = s;
@@ -308,9 +295,8 @@ static void a_job_that_is_removed_keeps_its_last_state(void **state)
     check_leaves(&t, KEY_STAYS, false);
 }
 
-static void time_in_a_paused_queue_is_credited_once(void **state)
+TEST(time_in_a_paused_queue_is_credited_once)
 {
-    (void)state;
     struct all_moves m;
     const struct move move = move_of(&m, MOVE_CREDIT); /* from NOW - 1000 to NOW - 10 */
     struct job_status s = row_in(QUEUED), expected = s;
@@ -326,9 +312,8 @@ static void time_in_a_paused_queue_is_credited_once(void **state)
     assert_int_equal(s.paused_ms, 50 + 990); /* from the pause's start on */
 }
 
-static void no_pause_is_credited_to_a_job_that_did_not_wait_in_it(void **state)
+TEST(no_pause_is_credited_to_a_job_that_did_not_wait_in_it)
 {
-    (void)state;
     struct all_moves m;
     for (int i = 0; i < 3; i++) {
         const struct move move = move_of(&m, MOVE_CREDIT);
@@ -347,9 +332,8 @@ static void no_pause_is_credited_to_a_job_that_did_not_wait_in_it(void **state)
     }
 }
 
-static void a_job_that_has_ended_anew_is_not_removed_for_its_former_end(void **state)
+TEST(a_job_that_has_ended_anew_is_not_removed_for_its_former_end)
 {
-    (void)state;
     struct all_moves m;
     struct move move = move_of(&m, MOVE_REMOVE);
     struct job_status s = row_in(DEAD);
@@ -361,27 +345,4 @@ static void a_job_that_has_ended_anew_is_not_removed_for_its_former_end(void **s
     transition(&s, &move, AT(NOW), &t);
     assert_int_equal(t.code, 0);
     assert_true(t.removes_job);
-}
-
-CHECK_FILE(transition_ends)
-{
-    const struct CMUnitTest tests[] = {
-        T(a_failure_that_is_retried_leaves_error_time_and_history),
-        T(a_delay_without_end_is_as_late_as_can_be),
-        T(an_end_has_the_transactions_time),
-        T(a_first_attempt_that_succeeds_leaves_no_history),
-        T(the_row_itself_tells_of_the_attempt_that_runs_and_of_a_success_at_once),
-        T(a_result_is_kept_unless_there_is_none),
-        T(a_start_that_is_taken_back_does_not_count),
-        T(a_cancel_ends_the_attempt_that_is_running),
-        T(an_end_with_an_error_leaves_a_row_without_a_start),
-        T(a_redrive_begins_a_new_epoch_and_takes_the_key),
-        T(an_edit_replaces_the_payload_alone),
-        T(an_edit_is_later_than_the_end_whatever_the_clock_says),
-        T(a_job_that_is_removed_keeps_its_last_state),
-        T(time_in_a_paused_queue_is_credited_once),
-        T(no_pause_is_credited_to_a_job_that_did_not_wait_in_it),
-        T(a_job_that_has_ended_anew_is_not_removed_for_its_former_end),
-    };
-    return cmocka_run_group_tests_name("transition_ends", tests, NULL, NULL);
 }

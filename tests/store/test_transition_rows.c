@@ -7,9 +7,8 @@
  * Each test says what the row must be as a whole: what it does not name must stay.
  */
 
-static void a_submit_is_queued_or_scheduled_by_its_time(void **state)
+TEST(a_submit_is_queued_or_scheduled_by_its_time)
 {
-    (void)state;
     const struct {
         int64_t spec_ms, row_ms;
         int state;
@@ -29,9 +28,8 @@ static void a_submit_is_queued_or_scheduled_by_its_time(void **state)
     }
 }
 
-static void a_submit_with_open_parents_waits(void **state)
+TEST(a_submit_with_open_parents_waits)
 {
-    (void)state;
     const struct job_spec spec = {
         .process_after_ms = NOW + 1, .parents = 4, .open_parents = 2, .children = 5};
     const struct job_status s = transition_submit(&spec, 12, NOW);
@@ -42,9 +40,8 @@ static void a_submit_with_open_parents_waits(void **state)
     assert_int_equal(s.process_after_ms, NOW + 1);
 }
 
-static void the_last_release_lets_a_job_go(void **state)
+TEST(the_last_release_lets_a_job_go)
 {
-    (void)state;
     static const struct {
         uint32_t open, n;
         int64_t after_ms;
@@ -71,9 +68,8 @@ static void the_last_release_lets_a_job_go(void **state)
     }
 }
 
-static void an_adoption_changes_only_the_number_of_children(void **state)
+TEST(an_adoption_changes_only_the_number_of_children)
 {
-    (void)state;
     for (size_t i = 0; i < REDRIVE_STATE_COUNT; i++) {
         const struct edge_move edge = {41, 7};
         const struct move move = {41, MOVE_ADOPT, .edge = &edge};
@@ -85,9 +81,8 @@ static void an_adoption_changes_only_the_number_of_children(void **state)
     }
 }
 
-static void a_skip_cancels_and_says_why(void **state)
+TEST(a_skip_cancels_and_says_why)
 {
-    (void)state;
     const struct change_move change = {
         .seq = 41,
         .kind = MOVE_SKIP,
@@ -107,9 +102,8 @@ static void a_skip_cancels_and_says_why(void **state)
     assert_int_equal(t.attempt.outcome, REDRIVE_STATE_CANCELLED);
 }
 
-static void a_redrive_waits_for_parents_that_are_open(void **state)
+TEST(a_redrive_waits_for_parents_that_are_open)
 {
-    (void)state;
     struct all_moves m;
     const struct move move = move_of(&m, MOVE_REDRIVE);
     struct job_status s = row_in(DEAD);
@@ -118,9 +112,8 @@ static void a_redrive_waits_for_parents_that_are_open(void **state)
     assert_int_equal(s.state, WAITING);
 }
 
-static void a_start_counts_and_takes_the_lease(void **state)
+TEST(a_start_counts_and_takes_the_lease)
 {
-    (void)state;
     struct all_moves m;
     const struct move move = move_of(&m, MOVE_START);
     for (int first = 0; first < 2; first++) {
@@ -143,9 +136,8 @@ static void a_start_counts_and_takes_the_lease(void **state)
     }
 }
 
-static void a_park_counts_as_a_deferral(void **state)
+TEST(a_park_counts_as_a_deferral)
 {
-    (void)state;
     struct all_moves m;
     for (int by_limit = 0; by_limit < 2; by_limit++) {
         struct move move = move_of(&m, MOVE_PARK);
@@ -162,9 +154,8 @@ static void a_park_counts_as_a_deferral(void **state)
 }
 
 /* Unpark, cancel and end: however it leaves. */
-static void leaving_parked_adds_up_the_time_since_if_it_has_started(void **state)
+TEST(leaving_parked_adds_up_the_time_since_if_it_has_started)
 {
-    (void)state;
     static const enum move_kind KINDS[] = {MOVE_UNPARK, MOVE_CANCEL, MOVE_END};
     struct all_moves m;
     for (size_t i = 0; i < 3; i++) {
@@ -188,9 +179,8 @@ static void leaving_parked_adds_up_the_time_since_if_it_has_started(void **state
     }
 }
 
-static void an_unpark_changes_nothing_else(void **state)
+TEST(an_unpark_changes_nothing_else)
 {
-    (void)state;
     struct all_moves m;
     const struct move move = move_of(&m, MOVE_UNPARK);
     struct job_status s = row_in(PARKED), expected = s;
@@ -204,9 +194,8 @@ static void an_unpark_changes_nothing_else(void **state)
     check_leaves(&t, KEY_STAYS, false);
 }
 
-static void a_job_is_promoted_when_its_time_has_come(void **state)
+TEST(a_job_is_promoted_when_its_time_has_come)
 {
-    (void)state;
     struct all_moves m;
     const struct move move = move_of(&m, MOVE_PROMOTE);
     for (int64_t early_ms = 0; early_ms < 2; early_ms++) {
@@ -225,9 +214,8 @@ static void a_job_is_promoted_when_its_time_has_come(void **state)
     }
 }
 
-static void run_now_makes_the_time_come(void **state)
+TEST(run_now_makes_the_time_come)
 {
-    (void)state;
     struct all_moves m;
     const struct move move = move_of(&m, MOVE_RUN_NOW);
     struct job_status s = row_in(SCHEDULED), expected;
@@ -240,9 +228,8 @@ static void run_now_makes_the_time_come(void **state)
     check_leaves(&t, KEY_STAYS, false);
 }
 
-static void a_lease_is_never_made_shorter(void **state)
+TEST(a_lease_is_never_made_shorter)
 {
-    (void)state;
     struct all_moves m;
     const int64_t until_ms[] = {NOW + 499, NOW + 500, NOW + 501};
     for (int i = 0; i < 3; i++) {
@@ -268,9 +255,8 @@ static void make_within_bounds(struct job_status *s, const struct move *move)
     assert_int_equal(t.code, 0);
 }
 
-static void a_start_is_not_before_the_time_that_may_have_come(void **state)
+TEST(a_start_is_not_before_the_time_that_may_have_come)
 {
-    (void)state;
     static const struct {
         int64_t after_ms, started_ms;
     } CASES[] = {
@@ -292,9 +278,8 @@ static void a_start_is_not_before_the_time_that_may_have_come(void **state)
     }
 }
 
-static void a_delay_counts_from_the_upper_bound_and_all_else_is_at_the_lower(void **state)
+TEST(a_delay_counts_from_the_upper_bound_and_all_else_is_at_the_lower)
 {
-    (void)state;
     static const int64_t DELAYS_MS[] = {0, 1, 500}, AFTER_MS[] = {NOW, LATEST + 1, LATEST + 500};
     for (size_t i = 0; i < 3; i++) {
         struct all_moves m;
@@ -311,9 +296,8 @@ static void a_delay_counts_from_the_upper_bound_and_all_else_is_at_the_lower(voi
     }
 }
 
-static void nothing_is_promoted_before_the_lower_bound(void **state)
+TEST(nothing_is_promoted_before_the_lower_bound)
 {
-    (void)state;
     struct all_moves m;
     const struct move move = move_of(&m, MOVE_PROMOTE);
     struct transition t;
@@ -324,27 +308,4 @@ static void nothing_is_promoted_before_the_lower_bound(void **state)
     s.process_after_ms = NOW;
     make_within_bounds(&s, &move);
     assert_int_equal(s.state, QUEUED);
-}
-
-CHECK_FILE(transition_rows)
-{
-    const struct CMUnitTest tests[] = {
-        T(a_submit_is_queued_or_scheduled_by_its_time),
-        T(a_submit_with_open_parents_waits),
-        T(the_last_release_lets_a_job_go),
-        T(an_adoption_changes_only_the_number_of_children),
-        T(a_skip_cancels_and_says_why),
-        T(a_redrive_waits_for_parents_that_are_open),
-        T(a_start_counts_and_takes_the_lease),
-        T(a_park_counts_as_a_deferral),
-        T(leaving_parked_adds_up_the_time_since_if_it_has_started),
-        T(an_unpark_changes_nothing_else),
-        T(a_job_is_promoted_when_its_time_has_come),
-        T(run_now_makes_the_time_come),
-        T(a_lease_is_never_made_shorter),
-        T(a_start_is_not_before_the_time_that_may_have_come),
-        T(a_delay_counts_from_the_upper_bound_and_all_else_is_at_the_lower),
-        T(nothing_is_promoted_before_the_lower_bound),
-    };
-    return cmocka_run_group_tests_name("transition_rows", tests, NULL, NULL);
 }

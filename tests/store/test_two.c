@@ -4,9 +4,9 @@
  * with several lets b begin. Both are right; what b must not do is see or take what is a's. */
 #include "kit.h"
 
-static void a_transaction_is_not_visible_before_its_commit(void **state)
+KIT_TEST(a_transaction_is_not_visible_before_its_commit)
 {
-    struct kit *a = *state, b;
+    struct kit *a = k, b;
     kit_join(&b, a);
     int64_t old = PUT(a, .id = STR("old"));
     kit_begin(a);
@@ -27,9 +27,9 @@ static void a_transaction_is_not_visible_before_its_commit(void **state)
 }
 
 /* Invariant 7. */
-static void two_workers_cannot_start_the_same_job(void **state)
+KIT_TEST(two_workers_cannot_start_the_same_job)
 {
-    struct kit *a = *state, b;
+    struct kit *a = k, b;
     kit_join(&b, a);
     int64_t seq = PUT(a, .id = STR("x"));
     kit_begin(a);
@@ -53,9 +53,9 @@ static void two_workers_cannot_start_the_same_job(void **state)
 }
 
 /* Invariant 8. */
-static void a_worker_that_was_given_up_can_no_longer_settle(void **state)
+KIT_TEST(a_worker_that_was_given_up_can_no_longer_settle)
 {
-    struct kit *a = *state, b;
+    struct kit *a = k, b;
     kit_join(&b, a);
     int64_t seq = PUT(a, .id = STR("x")), next_ms;
     uint64_t old = kit_start(a, seq);
@@ -80,9 +80,9 @@ static void a_worker_that_was_given_up_can_no_longer_settle(void **state)
     kit_close(&b);
 }
 
-static void a_settle_in_time_makes_the_rescue_too_late(void **state)
+KIT_TEST(a_settle_in_time_makes_the_rescue_too_late)
 {
-    struct kit *a = *state, b;
+    struct kit *a = k, b;
     kit_join(&b, a);
     int64_t seq = PUT(a, .id = STR("x")), next_ms;
     uint64_t token = kit_start(a, seq);
@@ -94,9 +94,9 @@ static void a_settle_in_time_makes_the_rescue_too_late(void **state)
     kit_close(&b);
 }
 
-static void a_cancel_beats_the_settle_that_comes_after_it(void **state)
+KIT_TEST(a_cancel_beats_the_settle_that_comes_after_it)
 {
-    struct kit *a = *state, b;
+    struct kit *a = k, b;
     kit_join(&b, a);
     int64_t seq = PUT(a, .id = STR("x"));
     uint64_t token = kit_start(a, seq);
@@ -137,9 +137,9 @@ static int cancel_as_seen(struct kit *k, const struct job_status *seen)
 
 /* The engine gives back a slot of a limit if the job that it cancels was running: what it has seen
  * must be what is cancelled. */
-static void a_job_that_has_started_since_it_was_seen_is_not_cancelled_unseen(void **state)
+KIT_TEST(a_job_that_has_started_since_it_was_seen_is_not_cancelled_unseen)
 {
-    struct kit *a = *state, b;
+    struct kit *a = k, b;
     kit_join(&b, a);
     const int64_t seq = PUT(a, .id = STR("x"));
     struct job_status seen = begin_and_see(&b, "x");
@@ -162,9 +162,9 @@ static void a_job_that_has_started_since_it_was_seen_is_not_cancelled_unseen(voi
 }
 
 /* Rule 5: of two who saw the same version, one hands out the probe or makes the tick. */
-static void of_two_puts_at_the_same_version_one_wins(void **state)
+KIT_TEST(of_two_puts_at_the_same_version_one_wins)
 {
-    struct kit *a = *state, b;
+    struct kit *a = k, b;
     kit_join(&b, a);
     struct shared_row tick = {
         .kind = SHARED_CRON, .tenant = STR("acme"), .key = STR("nightly"), .value = STR("last=0")};
@@ -189,9 +189,9 @@ static void of_two_puts_at_the_same_version_one_wins(void **state)
     kit_close(&b);
 }
 
-static void of_two_submits_of_a_key_one_wins(void **state)
+KIT_TEST(of_two_submits_of_a_key_one_wins)
 {
-    struct kit *a = *state, b;
+    struct kit *a = k, b;
     kit_join(&b, a);
     int64_t first = PUT(a, .id = STR("a"), .unique_key = STR("k"));
     struct submit_result second = TRY_PUT(&b, .id = STR("b"), .unique_key = STR("k"));
@@ -200,9 +200,9 @@ static void of_two_submits_of_a_key_one_wins(void **state)
     kit_close(&b);
 }
 
-static void what_was_rolled_back_can_be_done_by_another(void **state)
+KIT_TEST(what_was_rolled_back_can_be_done_by_another)
 {
-    struct kit *a = *state, b;
+    struct kit *a = k, b;
     kit_join(&b, a);
     int64_t seq = PUT(a, .id = STR("x"));
     kit_begin(a);
@@ -215,9 +215,9 @@ static void what_was_rolled_back_can_be_done_by_another(void **state)
     kit_close(&b);
 }
 
-static void two_who_promote_move_a_job_once(void **state)
+KIT_TEST(two_who_promote_move_a_job_once)
 {
-    struct kit *a = *state, b;
+    struct kit *a = k, b;
     kit_join(&b, a);
     int64_t next_ms;
     PUT(a, .process_after_ms = a->now_ms + 10);
@@ -227,9 +227,9 @@ static void two_who_promote_move_a_job_once(void **state)
     kit_close(&b);
 }
 
-static void the_store_is_there_as_long_as_somebody_has_it(void **state)
+KIT_TEST(the_store_is_there_as_long_as_somebody_has_it)
 {
-    struct kit *a = *state, b, c;
+    struct kit *a = k, b, c;
     kit_join(&b, a);
     int64_t seq = PUT(&b, .id = STR("x"));
     kit_close(&b);
@@ -240,9 +240,9 @@ static void the_store_is_there_as_long_as_somebody_has_it(void **state)
 
 /* Neither by the one that has removed the job, nor by one that has never seen it, nor by one that
  * has rolled a number back. */
-static void a_number_is_given_once_by_all(void **state)
+KIT_TEST(a_number_is_given_once_by_all)
 {
-    struct kit *a = *state, b, c;
+    struct kit *a = k, b, c;
     kit_join(&b, a);
     int64_t last = 0;
     for (int i = 0; i < 6; i++) {
@@ -266,9 +266,9 @@ static void a_number_is_given_once_by_all(void **state)
 }
 
 /* Jobs come, go and come in one transaction. */
-static void a_number_is_given_once_in_a_transaction(void **state)
+KIT_TEST(a_number_is_given_once_in_a_transaction)
 {
-    struct kit *a = *state, b;
+    struct kit *a = k, b;
     kit_join(&b, a);
     kit_begin(a);
     int64_t last = 0;
@@ -281,24 +281,4 @@ static void a_number_is_given_once_in_a_transaction(void **state)
     kit_commit(a);
     assert_true(PUT(&b, .id = STR("new")) > last);
     kit_close(&b);
-}
-
-CHECK_FILE(two)
-{
-    const struct CMUnitTest tests[] = {
-        F(a_transaction_is_not_visible_before_its_commit),
-        F(two_workers_cannot_start_the_same_job),
-        F(a_worker_that_was_given_up_can_no_longer_settle),
-        F(a_settle_in_time_makes_the_rescue_too_late),
-        F(a_cancel_beats_the_settle_that_comes_after_it),
-        F(a_job_that_has_started_since_it_was_seen_is_not_cancelled_unseen),
-        F(of_two_puts_at_the_same_version_one_wins),
-        F(of_two_submits_of_a_key_one_wins),
-        F(what_was_rolled_back_can_be_done_by_another),
-        F(two_who_promote_move_a_job_once),
-        F(the_store_is_there_as_long_as_somebody_has_it),
-        F(a_number_is_given_once_by_all),
-        F(a_number_is_given_once_in_a_transaction),
-    };
-    return cmocka_run_group_tests_name("store two", tests, NULL, NULL);
 }

@@ -106,9 +106,8 @@ static const char *profile_of(const char *name)
     return policy_profile_find(str_of(name)) ? name : NULL;
 }
 
-static void policies_give_these_schedules(void **state)
+TEST(policies_give_these_schedules)
 {
-    (void)state;
     struct vectors v;
     struct schedule s;
     int profiles = 0;
@@ -136,10 +135,4 @@ static void policies_give_these_schedules(void **state)
     }
     vectors_close(&v);
     assert_int_equal(profiles, 11);
-}
-
-CHECK_FILE(backoff_vectors)
-{
-    const struct CMUnitTest tests[] = {T(policies_give_these_schedules)};
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -200,9 +200,8 @@ static void check_case(struct json_reader *r)
     }
 }
 
-static void breakers_go_through_these_stories(void **state)
+TEST(breakers_go_through_these_stories)
 {
-    (void)state;
     struct vectors v;
     int cases = 0;
     vectors_open(&v, "breaker.json");
@@ -210,10 +209,4 @@ static void breakers_go_through_these_stories(void **state)
         check_case(&v.reader);
     vectors_close(&v);
     assert_int_equal(cases, 19);
-}
-
-CHECK_FILE(breaker_vectors)
-{
-    const struct CMUnitTest tests[] = {T(breakers_go_through_these_stories)};
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

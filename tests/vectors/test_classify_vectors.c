@@ -59,9 +59,8 @@ static void check_case(struct json_reader *r)
         fail_msg("%s %s%d: expected %s, found %s", source, text, number, class_, found);
 }
 
-static void the_built_in_table_has_at_least_these_rows(void **state)
+TEST(the_built_in_table_has_at_least_these_rows)
 {
-    (void)state;
     struct vectors v;
     int cases = 0;
     vectors_open(&v, "classify.json");
@@ -69,10 +68,4 @@ static void the_built_in_table_has_at_least_these_rows(void **state)
         check_case(&v.reader);
     vectors_close(&v);
     assert_in_range(cases, 100, 1000);
-}
-
-CHECK_FILE(classify_vectors)
-{
-    const struct CMUnitTest tests[] = {T(the_built_in_table_has_at_least_these_rows)};
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

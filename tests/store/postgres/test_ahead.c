@@ -102,9 +102,10 @@ static void check_free(struct pair *pair)
     check_seqs(kit_ready(&pair->other, &TWO), pair->seqs[2], pair->seqs[3]);
 }
 
-static void the_next_claim_is_given_them(void **state)
+#define PAIR_TEST(test) TEST_WITH(test, open_pair, close_pair, struct pair *pair)
+
+PAIR_TEST(the_next_claim_is_given_them)
 {
-    struct pair *pair = *state;
     start_two(pair);
     begin(&pair->k);
     check_seqs(kit_ready(&pair->k, &TWO), pair->seqs[2], pair->seqs[3]);
@@ -124,9 +125,8 @@ static void the_next_claim_is_given_them(void **state)
 }
 
 /* In the general claim, too. */
-static void so_it_is_among_several_partitions(void **state)
+PAIR_TEST(so_it_is_among_several_partitions)
 {
-    struct pair *pair = *state;
     const int64_t another = PUT(&pair->k, .task = STR("resize"), .priority = 1);
     begin(&pair->k);
     check_seqs(kit_ready(&pair->k, &TWO), another, pair->seqs[0]);
@@ -142,17 +142,15 @@ static void so_it_is_among_several_partitions(void **state)
     check_seqs(kit_ready(&pair->other, &TWO), pair->seqs[1], pair->seqs[2]);
 }
 
-static void no_other_is_given_them_meanwhile(void **state)
+PAIR_TEST(no_other_is_given_them_meanwhile)
 {
-    struct pair *pair = *state;
     start_two(pair);
     wait_for_idle(pair, "1");
     check_seqs(kit_ready(&pair->other, &TWO), pair->seqs[4], pair->seqs[5]);
 }
 
-static void more_than_were_found_are_looked_for_again(void **state)
+PAIR_TEST(more_than_were_found_are_looked_for_again)
 {
-    struct pair *pair = *state;
     start_two(pair);
     begin(&pair->k);
     check_seqs(READY(&pair->k, .limit = 4), pair->seqs[2], pair->seqs[3], pair->seqs[4],
@@ -160,9 +158,8 @@ static void more_than_were_found_are_looked_for_again(void **state)
     kit_rollback(&pair->k);
 }
 
-static void what_is_not_wanted_is_free_after_the_commit(void **state)
+PAIR_TEST(what_is_not_wanted_is_free_after_the_commit)
 {
-    struct pair *pair = *state;
     start_two(pair);
     begin(&pair->k);
     const struct job_page *page = READY(&pair->k, .limit = 1);
@@ -174,9 +171,8 @@ static void what_is_not_wanted_is_free_after_the_commit(void **state)
     wait_for_idle(pair, "0");
 }
 
-static void another_filter_looks_again(void **state)
+PAIR_TEST(another_filter_looks_again)
 {
-    struct pair *pair = *state;
     const struct str queue = STR("elsewhere");
     start_two(pair);
     begin(&pair->k);
@@ -186,9 +182,8 @@ static void another_filter_looks_again(void **state)
 }
 
 /* The transaction pauses the queue before it claims. */
-static void what_the_transaction_has_written_is_seen(void **state)
+PAIR_TEST(what_the_transaction_has_written_is_seen)
 {
-    struct pair *pair = *state;
     start_two(pair);
     begin(&pair->k);
     kit_pause(&pair->k, STR("acme"), STR("main"));
@@ -198,9 +193,8 @@ static void what_the_transaction_has_written_is_seen(void **state)
 }
 
 /* Another process has paused a queue, or put a breaker: the transaction is told by its begin. */
-static void begin_tells_the_shared_version_of_the_claim(void **state)
+PAIR_TEST(begin_tells_the_shared_version_of_the_claim)
 {
-    struct pair *pair = *state;
     const struct shared_row row = {.kind = SHARED_BREAKER, .tenant = STR("acme"), .key = STR("b")};
     begin(&pair->k);
     const int64_t before = pair->k.shared_version;
@@ -215,9 +209,8 @@ static void begin_tells_the_shared_version_of_the_claim(void **state)
     kit_rollback(&pair->k);
 }
 
-static void they_are_let_go_when_no_transaction_comes(void **state)
+PAIR_TEST(they_are_let_go_when_no_transaction_comes)
 {
-    struct pair *pair = *state;
     const struct store_base *base = store_base(pair->k.store);
     start_two(pair);
     wait_for_idle(pair, "1");
@@ -229,14 +222,13 @@ static void they_are_let_go_when_no_transaction_comes(void **state)
 }
 
 /* The server cannot go on to the rollback before its answer has been read. */
-static void a_large_answer_does_not_keep_them(void **state)
+PAIR_TEST(a_large_answer_does_not_keep_them)
 {
     enum {
         LARGE = 10,
         BYTES = 1000 * 1000
     };
     const struct claim_filter most = {.limit = LARGE - 2};
-    struct pair *pair = *state;
     int64_t seqs[LARGE];
     char *text = malloc(BYTES + 1);
     assert_non_null(text);
@@ -255,9 +247,8 @@ static void a_large_answer_does_not_keep_them(void **state)
 }
 
 /* Other processes that have looked in vain meanwhile look again. */
-static void others_are_told_that_they_are_free(void **state)
+PAIR_TEST(others_are_told_that_they_are_free)
 {
-    struct pair *pair = *state;
     struct store *other = pair->other.store;
     uint32_t notification;
     assert_int_equal(store_ops(other)->wait(other, 0, &notification, NULL), 0); /* it listens */
@@ -270,9 +261,8 @@ static void others_are_told_that_they_are_free(void **state)
     check_free(pair);
 }
 
-static void a_late_transaction_looks_again(void **state)
+PAIR_TEST(a_late_transaction_looks_again)
 {
-    struct pair *pair = *state;
     start_two(pair);
     later_ns = 21 * INT64_C(1000000);
     const int64_t better = PUT(&pair->other, .priority = 1);
@@ -283,9 +273,8 @@ static void a_late_transaction_looks_again(void **state)
 }
 
 /* What they have answered is not taken for the answer to the next question. */
-static void a_claim_after_they_were_let_go_is_answered_anew(void **state)
+PAIR_TEST(a_claim_after_they_were_let_go_is_answered_anew)
 {
-    struct pair *pair = *state;
     start_two(pair);
     store_ops(pair->k.store)->upkeep(pair->k.store);
     kit_begin(&pair->k);
@@ -293,35 +282,31 @@ static void a_claim_after_they_were_let_go_is_answered_anew(void **state)
     kit_rollback(&pair->k);
 }
 
-static void a_transaction_that_does_not_look_lets_them_go(void **state)
+PAIR_TEST(a_transaction_that_does_not_look_lets_them_go)
 {
-    struct pair *pair = *state;
     start_two(pair);
     kit_settle(&pair->k, pair->seqs[0], pair->tokens[0], decision_completed());
     check_free(pair);
 }
 
-static void a_read_lets_them_go(void **state)
+PAIR_TEST(a_read_lets_them_go)
 {
-    struct pair *pair = *state;
     start_two(pair);
     assert_int_equal(LIST(&pair->k, .limit = 100)->n, JOBS);
     check_free(pair);
     assert_false(store_base(pair->k.store)->wants_upkeep);
 }
 
-static void a_wait_lets_them_go(void **state)
+PAIR_TEST(a_wait_lets_them_go)
 {
-    struct pair *pair = *state;
     assert_int_equal(store_ops(pair->k.store)->wait(pair->k.store, 0, NULL, NULL), 0);
     start_two(pair);
     assert_int_equal(store_ops(pair->k.store)->wait(pair->k.store, 10, NULL, NULL), 0);
     check_free(pair);
 }
 
-static void a_handle_that_closes_lets_them_go(void **state)
+PAIR_TEST(a_handle_that_closes_lets_them_go)
 {
-    struct pair *pair = *state;
     start_two(pair);
     kit_close(&pair->other);
     kit_join(&pair->other, &pair->k);
@@ -341,9 +326,8 @@ static bool looks_ahead(struct pair *pair, int64_t seq)
 }
 
 /* After one claim in vain the next commit looks ahead, after several it does not. */
-static void claims_in_vain_become_fewer(void **state)
+PAIR_TEST(claims_in_vain_become_fewer)
 {
-    struct pair *pair = *state;
     unsigned looks = 0;
     for (int i = 0; i < 40; i++) {
         const bool is_ahead = looks_ahead(pair, PUT(&pair->k, .priority = 0));
@@ -356,9 +340,8 @@ static void claims_in_vain_become_fewer(void **state)
     check_seqs(kit_ready(&pair->other, &TWO), pair->seqs[0], pair->seqs[1]);
 }
 
-static void a_commit_that_is_refused_leaves_nothing_behind(void **state)
+PAIR_TEST(a_commit_that_is_refused_leaves_nothing_behind)
 {
-    struct pair *pair = *state;
     start_two(pair);
     assert_int_equal(CHANGE(&pair->other, .seq = pair->seqs[0], .kind = MOVE_CANCEL).code, 0);
     begin(&pair->k);
@@ -379,9 +362,8 @@ static void a_commit_that_is_refused_leaves_nothing_behind(void **state)
 }
 
 /* The claim behind the COMMIT fails: that is no failure of the commit. */
-static void a_claim_that_fails_does_not_fail_the_commit(void **state)
+PAIR_TEST(a_claim_that_fails_does_not_fail_the_commit)
 {
-    struct pair *pair = *state;
     begin(&pair->k);
     kit_start(&pair->k, pair->seqs[0]);
     look_ahead(&pair->k, &TWO);
@@ -395,9 +377,8 @@ static void a_claim_that_fails_does_not_fail_the_commit(void **state)
     wait_for_idle(pair, "0");
 }
 
-static void a_lost_connection_frees_them(void **state)
+PAIR_TEST(a_lost_connection_frees_them)
 {
-    struct pair *pair = *state;
     start_two(pair);
     stores_postgres_kill_all(pair->k.url);
     check_free(pair);
@@ -406,9 +387,8 @@ static void a_lost_connection_frees_them(void **state)
     kit_rollback(&pair->k);
 }
 
-static void a_connection_that_is_lost_in_the_commit_is_known_by_its_outcome(void **state)
+PAIR_TEST(a_connection_that_is_lost_in_the_commit_is_known_by_its_outcome)
 {
-    struct pair *pair = *state;
     begin(&pair->k);
     check_seqs(kit_ready(&pair->k, &TWO), pair->seqs[0], pair->seqs[1]);
     kit_start(&pair->k, pair->seqs[0]);
@@ -422,18 +402,16 @@ static void a_connection_that_is_lost_in_the_commit_is_known_by_its_outcome(void
 }
 
 /* A rollback of the transaction that has taken them over. */
-static void a_transaction_that_is_rolled_back_frees_them(void **state)
+PAIR_TEST(a_transaction_that_is_rolled_back_frees_them)
 {
-    struct pair *pair = *state;
     start_two(pair);
     begin(&pair->k);
     kit_rollback(&pair->k);
     check_free(pair);
 }
 
-static void a_cancel_by_another_is_made_when_they_are_free(void **state)
+PAIR_TEST(a_cancel_by_another_is_made_when_they_are_free)
 {
-    struct pair *pair = *state;
     start_two(pair);
     store_ops(pair->k.store)->upkeep(pair->k.store);
     wait_for_idle(pair, "0");
@@ -442,36 +420,4 @@ static void a_cancel_by_another_is_made_when_they_are_free(void **state)
     begin(&pair->k);
     check_seqs(kit_ready(&pair->k, &TWO), pair->seqs[3], pair->seqs[4]);
     kit_rollback(&pair->k);
-}
-
-CHECK_FILE(ahead)
-{
-#define WITH_PAIR(test) cmocka_unit_test_setup_teardown(test, open_pair, close_pair)
-    const struct CMUnitTest tests[] = {
-        WITH_PAIR(the_next_claim_is_given_them),
-        WITH_PAIR(so_it_is_among_several_partitions),
-        WITH_PAIR(no_other_is_given_them_meanwhile),
-        WITH_PAIR(more_than_were_found_are_looked_for_again),
-        WITH_PAIR(what_is_not_wanted_is_free_after_the_commit),
-        WITH_PAIR(another_filter_looks_again),
-        WITH_PAIR(what_the_transaction_has_written_is_seen),
-        WITH_PAIR(begin_tells_the_shared_version_of_the_claim),
-        WITH_PAIR(they_are_let_go_when_no_transaction_comes),
-        WITH_PAIR(a_large_answer_does_not_keep_them),
-        WITH_PAIR(others_are_told_that_they_are_free),
-        WITH_PAIR(a_late_transaction_looks_again),
-        WITH_PAIR(a_claim_after_they_were_let_go_is_answered_anew),
-        WITH_PAIR(a_transaction_that_does_not_look_lets_them_go),
-        WITH_PAIR(a_read_lets_them_go),
-        WITH_PAIR(a_wait_lets_them_go),
-        WITH_PAIR(a_handle_that_closes_lets_them_go),
-        WITH_PAIR(claims_in_vain_become_fewer),
-        WITH_PAIR(a_commit_that_is_refused_leaves_nothing_behind),
-        WITH_PAIR(a_claim_that_fails_does_not_fail_the_commit),
-        WITH_PAIR(a_lost_connection_frees_them),
-        WITH_PAIR(a_connection_that_is_lost_in_the_commit_is_known_by_its_outcome),
-        WITH_PAIR(a_transaction_that_is_rolled_back_frees_them),
-        WITH_PAIR(a_cancel_by_another_is_made_when_they_are_free),
-    };
-    return cmocka_run_group_tests_name("postgres ahead", tests, NULL, NULL);
 }

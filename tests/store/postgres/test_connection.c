@@ -30,17 +30,15 @@ static int open_at(const char *url, bool create, struct redrive_err *err)
 
 /* -- Opening -- */
 
-static void both_names_of_the_scheme_are_known(void **state)
+KIT_TEST(both_names_of_the_scheme_are_known)
 {
-    struct kit *k = *state;
     char url[STORES_URL_MAX];
     snprintf(url, sizeof url, "postgresql%s", strchr(k->url, ':'));
     assert_int_equal(open_at(url, false, NULL), 0);
 }
 
-static void what_is_no_url_is_refused_without_its_password(void **state)
+TEST(what_is_no_url_is_refused_without_its_password)
 {
-    (void)state;
     static const char *const URLS[] = {"postgres:redrive", "postgres://u:secret@[::1/db",
                                        "postgres://u:secret@h:port/db?nonsense=1",
                                        "postgres://u:secret@h/db?sslmode"};
@@ -54,9 +52,8 @@ static void what_is_no_url_is_refused_without_its_password(void **state)
     }
 }
 
-static void a_server_that_is_not_there_is_named_without_the_password(void **state)
+TEST(a_server_that_is_not_there_is_named_without_the_password)
 {
-    (void)state;
     struct redrive_err err = {0};
     assert_int_equal(open_at("postgres://u:secret@127.0.0.1:1/db?password=secret", true, &err),
                      REDRIVE_E_IO);
@@ -65,9 +62,8 @@ static void a_server_that_is_not_there_is_named_without_the_password(void **stat
     assert_true(err.hint[0] != '\0');
 }
 
-static void a_database_that_is_not_there_is_no_empty_store(void **state)
+KIT_TEST(a_database_that_is_not_there_is_no_empty_store)
 {
-    struct kit *k = *state;
     struct redrive_err err = {0};
     char url[STORES_URL_MAX];
     url_with(k, "redrive", "_no", url);
@@ -77,9 +73,8 @@ static void a_database_that_is_not_there_is_no_empty_store(void **state)
     assert_non_null(strstr(err.hint, "createdb"));
 }
 
-static void a_user_that_is_not_there_is_denied(void **state)
+KIT_TEST(a_user_that_is_not_there_is_denied)
 {
-    struct kit *k = *state;
     struct redrive_err err = {0};
     char url[STORES_URL_MAX];
     url_with(k, "stranger:secret", "", url);
@@ -88,9 +83,8 @@ static void a_user_that_is_not_there_is_denied(void **state)
     assert_null(strstr(err.detail, "secret"));
 }
 
-static void missing_rights_are_said_to_be_missing(void **state)
+KIT_TEST(missing_rights_are_said_to_be_missing)
 {
-    struct kit *k = *state;
     struct redrive_err err = {0};
     char url[STORES_URL_MAX];
     sql(k, "CREATE ROLE nobody LOGIN");
@@ -103,9 +97,8 @@ static void missing_rights_are_said_to_be_missing(void **state)
     sql(k, "DROP ROLE nobody");
 }
 
-static void the_schema_of_a_newer_program_is_left_alone(void **state)
+KIT_TEST(the_schema_of_a_newer_program_is_left_alone)
 {
-    struct kit *k = *state;
     struct redrive_err err = {0};
     struct store *look = NULL;
     struct store_facts facts;
@@ -120,18 +113,16 @@ static void the_schema_of_a_newer_program_is_left_alone(void **state)
     store_close(look);
 }
 
-static void a_schema_of_somebody_else_is_left_alone(void **state)
+KIT_TEST(a_schema_of_somebody_else_is_left_alone)
 {
-    struct kit *k = *state;
     struct redrive_err err = {0};
     sql(k, "DROP SCHEMA redrive CASCADE; CREATE SCHEMA redrive; CREATE TABLE redrive.mine (a int)");
     assert_int_equal(open_at(k->url, true, &err), REDRIVE_E_STATE);
     assert_string_equal(err.message, "the schema redrive belongs to something else");
 }
 
-static void text_that_is_not_utf8_is_refused(void **state)
+KIT_TEST(text_that_is_not_utf8_is_refused)
 {
-    struct kit *k = *state;
     struct redrive_err err = {0};
     char url[STORES_URL_MAX];
     sql(k, "CREATE DATABASE latin ENCODING 'LATIN1' TEMPLATE template0 LOCALE 'C'");
@@ -142,9 +133,8 @@ static void text_that_is_not_utf8_is_refused(void **state)
 }
 
 /* The server of tests does not wait for the disk. */
-static void durability_is_what_the_server_says(void **state)
+KIT_TEST(durability_is_what_the_server_says)
 {
-    struct kit *k = *state;
     struct store_facts facts;
     assert_int_equal(store_base(k->store)->durability, STORE_SURVIVES_PROCESS);
     assert_int_equal(store_ops(k->store)->facts(k->store, &facts, NULL), 0);
@@ -156,9 +146,8 @@ static void ignore_alarm(int number)
     (void)number;
 }
 
-static void a_signal_does_not_look_like_a_server_that_is_gone(void **state)
+KIT_TEST(a_signal_does_not_look_like_a_server_that_is_gone)
 {
-    struct kit *k = *state;
     struct redrive_err err = {0};
     const struct sigaction ignore = {.sa_handler = ignore_alarm, .sa_flags = SA_RESTART};
     const struct itimerval often = {.it_interval = {.tv_usec = 100}, .it_value = {.tv_usec = 100}};
@@ -175,9 +164,8 @@ static void a_signal_does_not_look_like_a_server_that_is_gone(void **state)
 
 /* -- Connections that break -- */
 
-static void a_transaction_whose_connection_breaks_has_not_happened_and_can_be_repeated(void **state)
+KIT_TEST(a_transaction_whose_connection_breaks_has_not_happened_and_can_be_repeated)
 {
-    struct kit *k = *state;
     const struct store_ops *ops = store_ops(k->store);
     struct job_spec spec = {
         .tenant = STR("acme"), .id = STR("x"), .queue = STR("q"), .task = STR("t")};
@@ -198,9 +186,8 @@ static void a_transaction_whose_connection_breaks_has_not_happened_and_can_be_re
     check_seqs(LIST(k, .limit = 10), result.seq);
 }
 
-static void a_commit_that_did_not_reach_the_server_can_be_repeated(void **state)
+KIT_TEST(a_commit_that_did_not_reach_the_server_can_be_repeated)
 {
-    struct kit *k = *state;
     struct redrive_err err = {0};
     PUT(k, .id = STR("before"));
     for (int i = 0; i < 2; i++) {
@@ -214,9 +201,8 @@ static void a_commit_that_did_not_reach_the_server_can_be_repeated(void **state)
     }
 }
 
-static void the_outcome_is_unknown_while_the_server_cannot_be_asked(void **state)
+KIT_TEST(the_outcome_is_unknown_while_the_server_cannot_be_asked)
 {
-    struct kit *k = *state;
     struct redrive_err err = {0};
     PUT(k, .id = STR("before"));
     kit_begin(k);
@@ -232,9 +218,8 @@ static void the_outcome_is_unknown_while_the_server_cannot_be_asked(void **state
     PUT(k, .id = STR("after"));
 }
 
-static void a_new_connection_is_told_by_the_shared_version(void **state)
+KIT_TEST(a_new_connection_is_told_by_the_shared_version)
 {
-    struct kit *k = *state;
     kit_begin(k);
     assert_true(k->shared_version > 0);
     kit_rollback(k);
@@ -253,9 +238,8 @@ static void check_markers(const struct kit *kit, const char *expected)
     assert_string_equal(text, expected);
 }
 
-static void markers_of_closed_and_of_dead_handles_are_removed(void **state)
+KIT_TEST(markers_of_closed_and_of_dead_handles_are_removed)
 {
-    struct kit *k = *state;
     struct kit other;
     PUT(k, .id = STR("one"));
     PUT(k, .id = STR("two"));
@@ -270,9 +254,8 @@ static void markers_of_closed_and_of_dead_handles_are_removed(void **state)
     check_markers(k, "2");
 }
 
-static void a_marker_that_was_removed_is_made_again(void **state)
+KIT_TEST(a_marker_that_was_removed_is_made_again)
 {
-    struct kit *k = *state;
     struct redrive_err err = {0};
     PUT(k, .id = STR("one"));
     sql(k, "DELETE FROM redrive.handles");
@@ -284,9 +267,8 @@ static void a_marker_that_was_removed_is_made_again(void **state)
     assert_int_equal(LIST(k, .limit = 10)->n, 2);
 }
 
-static void between_transactions_nobody_notices(void **state)
+KIT_TEST(between_transactions_nobody_notices)
 {
-    struct kit *k = *state;
     int64_t seq = PUT(k, .id = STR("x"));
     stores_postgres_kill_all(k->url);
     kit_start(k, seq);
@@ -298,9 +280,8 @@ static void between_transactions_nobody_notices(void **state)
     assert_int_equal(store_ops(k->store)->wait(k->store, 600000, NULL, NULL), 0);
 }
 
-static void a_newer_program_that_came_meanwhile_is_noticed(void **state)
+KIT_TEST(a_newer_program_that_came_meanwhile_is_noticed)
 {
-    struct kit *k = *state;
     struct redrive_err err = {0};
     int64_t now_ms, version;
     sql(k, "UPDATE redrive.meta SET version = 4711");
@@ -309,9 +290,8 @@ static void a_newer_program_that_came_meanwhile_is_noticed(void **state)
                      REDRIVE_E_STATE);
 }
 
-static void reads_that_failed_leave_nothing_behind(void **state)
+KIT_TEST(reads_that_failed_leave_nothing_behind)
 {
-    struct kit *k = *state;
     struct job_page page = {0};
     const struct job_filter filter = {.id = STR("x"), .limit = 10};
     int64_t seq = PUT(k, .id = STR("x"));
@@ -353,10 +333,8 @@ static void keep_statements(const struct kit *kit, const char *table)
 #define AT_ONCE   "NOT DEFERRABLE"
 #define AT_COMMIT "DEFERRABLE INITIALLY DEFERRED"
 
-static void a_transaction_whose_session_is_swapped_has_not_happened_and_can_be_repeated(
-    void **state)
+KIT_TEST(a_transaction_whose_session_is_swapped_has_not_happened_and_can_be_repeated)
 {
-    struct kit *k = *state;
     const struct store_ops *ops = store_ops(k->store);
     const struct shared_row first = {.kind = SHARED_BREAKER, .key = STR("a"), .value = STR("1")};
     const struct shared_row second = {.kind = SHARED_BREAKER, .key = STR("b"), .value = STR("1")};
@@ -379,9 +357,8 @@ static void a_transaction_whose_session_is_swapped_has_not_happened_and_can_be_r
     assert_int_equal(kit_shared(k, SHARED_BREAKER, (struct str){0})->n, 2);
 }
 
-static void a_commit_that_the_session_does_not_know_has_not_happened(void **state)
+KIT_TEST(a_commit_that_the_session_does_not_know_has_not_happened)
 {
-    struct kit *k = *state;
     PUT(k, .id = STR("before"));
     lose_statements(k, "count_deltas", AT_ONCE);
     kit_begin(k);
@@ -394,9 +371,8 @@ static void a_commit_that_the_session_does_not_know_has_not_happened(void **stat
     assert_int_equal(LIST(k, .limit = 10)->n, 2);
 }
 
-static void a_session_that_is_swapped_between_transactions_is_left(void **state)
+KIT_TEST(a_session_that_is_swapped_between_transactions_is_left)
 {
-    struct kit *k = *state;
     PUT(k, .id = STR("before"));
     lose_statements(k, "count_deltas", AT_COMMIT);
     for (int i = 0; i < 3; i++) {
@@ -407,9 +383,8 @@ static void a_session_that_is_swapped_between_transactions_is_left(void **state)
 }
 
 /* As when a standby takes over that had not yet heard of everything. */
-static void partitions_are_learnt_anew_from_a_server_that_lost_them(void **state)
+KIT_TEST(partitions_are_learnt_anew_from_a_server_that_lost_them)
 {
-    struct kit *k = *state;
     char answer[64];
     PUT(k, .tenant = STR("default"), .task = STR("lost"));
     sql(k, "TRUNCATE redrive.job_states, redrive.specs, redrive.count_deltas, redrive.partitions, "
@@ -422,35 +397,4 @@ static void partitions_are_learnt_anew_from_a_server_that_lost_them(void **state
                         answer, sizeof answer);
     assert_string_equal(answer, "a|other\nb|lost");
     check_str(LIST(k, .id = STR("a"))->jobs[0].spec.task, "other");
-}
-
-CHECK_FILE(connection)
-{
-    const struct CMUnitTest tests[] = {
-        F(both_names_of_the_scheme_are_known),
-        T(what_is_no_url_is_refused_without_its_password),
-        T(a_server_that_is_not_there_is_named_without_the_password),
-        F(a_database_that_is_not_there_is_no_empty_store),
-        F(a_user_that_is_not_there_is_denied),
-        F(missing_rights_are_said_to_be_missing),
-        F(the_schema_of_a_newer_program_is_left_alone),
-        F(a_schema_of_somebody_else_is_left_alone),
-        F(text_that_is_not_utf8_is_refused),
-        F(durability_is_what_the_server_says),
-        F(a_signal_does_not_look_like_a_server_that_is_gone),
-        F(a_transaction_whose_connection_breaks_has_not_happened_and_can_be_repeated),
-        F(a_commit_that_did_not_reach_the_server_can_be_repeated),
-        F(the_outcome_is_unknown_while_the_server_cannot_be_asked),
-        F(a_new_connection_is_told_by_the_shared_version),
-        F(markers_of_closed_and_of_dead_handles_are_removed),
-        F(a_marker_that_was_removed_is_made_again),
-        F(between_transactions_nobody_notices),
-        F(a_newer_program_that_came_meanwhile_is_noticed),
-        F(reads_that_failed_leave_nothing_behind),
-        F(a_transaction_whose_session_is_swapped_has_not_happened_and_can_be_repeated),
-        F(a_commit_that_the_session_does_not_know_has_not_happened),
-        F(a_session_that_is_swapped_between_transactions_is_left),
-        F(partitions_are_learnt_anew_from_a_server_that_lost_them),
-    };
-    return cmocka_run_group_tests_name("postgres connection", tests, NULL, NULL);
 }

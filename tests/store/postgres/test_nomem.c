@@ -65,17 +65,11 @@ static bool commit_without_memory(struct kit *a, int n_puts, unsigned nth)
     return n_allocations < nth;
 }
 
-static void what_was_reported_as_not_made_is_not_made(void **state)
+KIT_TEST(what_was_reported_as_not_made_is_not_made)
 {
-    struct kit *a = *state;
+    struct kit *a = k;
     put_limits(a);
     for (int n_puts = 0; n_puts <= MOST_PUTS; n_puts++)
         for (unsigned nth = 1; !commit_without_memory(a, n_puts, nth); nth++)
             assert_true(nth < 100);
-}
-
-CHECK_FILE(nomem)
-{
-    const struct CMUnitTest tests[] = {F(what_was_reported_as_not_made_is_not_made)};
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -65,32 +65,31 @@ static void pause_queue(struct kit *kit)
     kit_pause(kit, STR("acme"), STR("main"));
 }
 
-static void a_submit_ends_a_wait(void **state)
+KIT_TEST(a_submit_ends_a_wait)
 {
-    struct kit *k = *state, other;
+    struct kit other;
     kit_join(&other, k);
     assert_true(wait_while(k, &other, submit_one, LONG_MS) < LONG_MS / 2);
     kit_close(&other);
 }
 
-static void a_submit_in_sql_ends_a_wait_when_it_commits(void **state)
+KIT_TEST(a_submit_in_sql_ends_a_wait_when_it_commits)
 {
-    struct kit *k = *state;
     assert_true(wait_while(k, k, submit_in_sql, LONG_MS) < LONG_MS / 2);
     assert_true(wait_while(k, k, roll_back_in_sql, 400) >= 400);
 }
 
-static void what_processes_share_ends_a_wait_too(void **state)
+KIT_TEST(what_processes_share_ends_a_wait_too)
 {
-    struct kit *k = *state, other;
+    struct kit other;
     kit_join(&other, k);
     assert_true(wait_while(k, &other, pause_queue, LONG_MS) < LONG_MS / 2);
     kit_close(&other);
 }
 
-static void what_was_told_while_nobody_waited_is_not_lost(void **state)
+KIT_TEST(what_was_told_while_nobody_waited_is_not_lost)
 {
-    struct kit *k = *state, other;
+    struct kit other;
     kit_join(&other, k);
     start_listening(k);
     submit_one(&other);
@@ -113,9 +112,8 @@ static uint32_t notification_of(struct kit *k)
     return all;
 }
 
-static void sql_says_what_is_new(void **state)
+KIT_TEST(sql_says_what_is_new)
 {
-    struct kit *k = *state;
     start_listening(k);
     stores_postgres_sql(k->url, "SELECT redrive.submit('mail', '{}', id => 'a')", NULL, 0);
     assert_int_equal(notification_of(k), STORE_NOTIFY_READY | STORE_NOTIFY_END);
@@ -132,9 +130,8 @@ static void sql_says_what_is_new(void **state)
 }
 
 /* The leader carries it out. */
-static void the_cancel_of_a_running_job_wakes_those_who_tick(void **state)
+KIT_TEST(the_cancel_of_a_running_job_wakes_those_who_tick)
 {
-    struct kit *k = *state;
     kit_start(k, PUT(k, .tenant = STR("default"), .id = STR("a")));
     start_listening(k);
     stores_postgres_sql(k->url, "SELECT redrive.cancel('a')", NULL, 0);
@@ -149,9 +146,9 @@ static void commit_and_tell(struct kit *k, uint32_t notification)
     kit_commit(k);
 }
 
-static void an_end_soon_after_another_is_told_with_a_later_transaction(void **state)
+KIT_TEST(an_end_soon_after_another_is_told_with_a_later_transaction)
 {
-    struct kit *k = *state, other;
+    struct kit other;
     kit_join(&other, k);
     start_listening(k);
     int64_t took_ms = INT64_MAX;
@@ -171,9 +168,8 @@ static void an_end_soon_after_another_is_told_with_a_later_transaction(void **st
     kit_close(&other);
 }
 
-static void nobody_is_woken_by_himself(void **state)
+KIT_TEST(nobody_is_woken_by_himself)
 {
-    struct kit *k = *state;
     start_listening(k);
     submit_one(k);
     const int64_t start_ms = clock_monotonic_ms();
@@ -181,26 +177,9 @@ static void nobody_is_woken_by_himself(void **state)
     assert_true(clock_monotonic_ms() - start_ms >= 100);
 }
 
-static void an_open_transaction_cannot_wait(void **state)
+KIT_TEST(an_open_transaction_cannot_wait)
 {
-    struct kit *k = *state;
     kit_begin(k);
     assert_int_equal(store_ops(k->store)->wait(k->store, 0, NULL, NULL), REDRIVE_E_STATE);
     kit_rollback(k);
-}
-
-CHECK_FILE(notify)
-{
-    const struct CMUnitTest tests[] = {
-        F(a_submit_ends_a_wait),
-        F(a_submit_in_sql_ends_a_wait_when_it_commits),
-        F(what_processes_share_ends_a_wait_too),
-        F(what_was_told_while_nobody_waited_is_not_lost),
-        F(sql_says_what_is_new),
-        F(the_cancel_of_a_running_job_wakes_those_who_tick),
-        F(an_end_soon_after_another_is_told_with_a_later_transaction),
-        F(nobody_is_woken_by_himself),
-        F(an_open_transaction_cannot_wait),
-    };
-    return cmocka_run_group_tests_name("postgres notify", tests, NULL, NULL);
 }

@@ -90,10 +90,9 @@ static void add_slots(struct kit *k, int64_t used, struct merged_gate *ret)
     assert_int_equal(kit_shared_put(k, &row), 0);
 }
 
-static void a_settle_alone_is_one_round_trip(void **state)
+KIT_TEST(a_settle_alone_is_one_round_trip)
 {
     struct merged_gate sums;
-    struct kit *k = *state;
     int64_t seqs[MANY];
     uint64_t tokens[MANY];
     kit_begin(k);
@@ -115,9 +114,8 @@ static void a_settle_alone_is_one_round_trip(void **state)
     assert_int_equal(kit_shared(k, SHARED_BREAKER, STR("acme"))->rows[0].version, 2);
 }
 
-static void a_settle_and_a_claim_are_two_round_trips(void **state)
+KIT_TEST(a_settle_and_a_claim_are_two_round_trips)
 {
-    struct kit *k = *state;
     int64_t seqs[MANY];
     uint64_t tokens[MANY];
     struct start_move starts[MANY];
@@ -150,9 +148,8 @@ static void a_settle_and_a_claim_are_two_round_trips(void **state)
 }
 
 /* The claim has come with the commit before. */
-static void with_a_look_ahead_they_are_one_round_trip(void **state)
+KIT_TEST(with_a_look_ahead_they_are_one_round_trip)
 {
-    struct kit *k = *state;
     const struct claim_filter filter = {.limit = 2};
     clock_stands_at_ns = __real_clock_monotonic_ns();
     kit_begin(k);
@@ -183,9 +180,8 @@ static void with_a_look_ahead_they_are_one_round_trip(void **state)
     clock_stands_at_ns = 0;
 }
 
-static void a_submit_is_two_round_trips(void **state)
+KIT_TEST(a_submit_is_two_round_trips)
 {
-    struct kit *k = *state;
     PUT(k, .id = STR("first in line"));
     begin(k);
     PUT(k, .id = STR("x"));
@@ -199,9 +195,8 @@ static void a_submit_is_two_round_trips(void **state)
 }
 
 /* However many they are. */
-static void a_promotion_is_two_round_trips(void **state)
+KIT_TEST(a_promotion_is_two_round_trips)
 {
-    struct kit *k = *state;
     int64_t next_ms;
     kit_begin(k);
     for (int i = 0; i < MANY; i++)
@@ -237,9 +232,8 @@ static size_t scan_one(struct kit *k, size_t which, int64_t *ret_seq, int64_t *r
     return n;
 }
 
-static void what_was_scanned_ahead_is_found(void **state)
+KIT_TEST(what_was_scanned_ahead_is_found)
 {
-    struct kit *k = *state;
     const struct shared_row cancel = {
         .kind = SHARED_CANCEL, .tenant = STR("acme"), .key = STR("x"), .value = STR("1")};
     struct shared_page page = {0};
@@ -278,9 +272,8 @@ static void what_was_scanned_ahead_is_found(void **state)
 }
 
 /* A job that has two reasons to be found is found once. */
-static void what_was_scanned_ahead_is_read_again_after_a_move(void **state)
+KIT_TEST(what_was_scanned_ahead_is_read_again_after_a_move)
 {
-    struct kit *k = *state;
     int64_t seq, next_ms;
     kit_begin(k);
     const int64_t both = PUT(k, .process_after_ms = k->now_ms + 10, .deadline_ms = k->now_ms + 10);
@@ -303,9 +296,8 @@ static void what_was_scanned_ahead_is_read_again_after_a_move(void **state)
     assert_int_equal(kit_state(k, both), REDRIVE_STATE_DEAD_LETTER);
 }
 
-static void a_sweep_is_three_round_trips(void **state)
+KIT_TEST(a_sweep_is_three_round_trips)
 {
-    struct kit *k = *state;
     int64_t seqs[MANY];
     uint64_t tokens[MANY];
     start_many(k, seqs, tokens);
@@ -321,9 +313,8 @@ static void a_sweep_is_three_round_trips(void **state)
 }
 
 /* However many jobs and parents they are. */
-static void the_parents_of_claimed_jobs_are_one_round_trip_more(void **state)
+KIT_TEST(the_parents_of_claimed_jobs_are_one_round_trip_more)
 {
-    struct kit *k = *state;
     const struct claim_filter filter = {.limit = MANY};
     struct job_page page = {0};
     struct parent_page parents = {0};
@@ -349,9 +340,8 @@ static void the_parents_of_claimed_jobs_are_one_round_trip_more(void **state)
     check_round_trips(3);
 }
 
-static void an_empty_claim_is_one_round_trip(void **state)
+KIT_TEST(an_empty_claim_is_one_round_trip)
 {
-    struct kit *k = *state;
     kit_put_in(k, REDRIVE_STATE_COMPLETED, NULL);
     for (int i = 0; i < 3; i++) {
         begin(k);
@@ -361,9 +351,8 @@ static void an_empty_claim_is_one_round_trip(void **state)
     }
 }
 
-static void a_hundred_heartbeats_are_one_round_trip(void **state)
+KIT_TEST(a_hundred_heartbeats_are_one_round_trip)
 {
-    struct kit *k = *state;
     int64_t seqs[MANY];
     uint64_t tokens[MANY];
     start_many(k, seqs, tokens);
@@ -375,9 +364,8 @@ static void a_hundred_heartbeats_are_one_round_trip(void **state)
 }
 
 /* The rows of jobs that this handle has started are still known after a heartbeat. */
-static void what_was_extended_is_settled_unseen(void **state)
+KIT_TEST(what_was_extended_is_settled_unseen)
 {
-    struct kit *k = *state;
     int64_t seqs[MANY];
     uint64_t tokens[MANY];
     start_many(k, seqs, tokens);
@@ -392,9 +380,9 @@ static void what_was_extended_is_settled_unseen(void **state)
 }
 
 /* What others have started has to be read. */
-static void heartbeats_by_another_handle_are_two_round_trips(void **state)
+KIT_TEST(heartbeats_by_another_handle_are_two_round_trips)
 {
-    struct kit *k = *state, other;
+    struct kit other;
     int64_t seqs[MANY];
     uint64_t tokens[MANY];
     kit_join(&other, k);
@@ -408,9 +396,8 @@ static void heartbeats_by_another_handle_are_two_round_trips(void **state)
 }
 
 /* A transaction that was told by the last answer what processes share. */
-static void a_transaction_that_was_not_committed_leaves_known_rows_known(void **state)
+KIT_TEST(a_transaction_that_was_not_committed_leaves_known_rows_known)
 {
-    struct kit *k = *state;
     int64_t seqs[MANY];
     uint64_t tokens[MANY];
     start_many(k, seqs, tokens);
@@ -426,9 +413,8 @@ static void a_transaction_that_was_not_committed_leaves_known_rows_known(void **
 /* ---- What is shared -------------------------------------------------------------------------- */
 
 /* An engine reads all kinds that it keeps copies of, one after the other. */
-static void all_that_is_shared_is_read_in_one_round_trip(void **state)
+KIT_TEST(all_that_is_shared_is_read_in_one_round_trip)
 {
-    struct kit *k = *state;
     struct shared_page page = {0};
     struct shared_row row = {.tenant = STR("acme"), .key = STR("k"), .value = STR("1")};
     for (int kind = SHARED_BREAKER; shared_is_cached((enum shared_kind)kind); kind++) {
@@ -460,9 +446,8 @@ static void all_that_is_shared_is_read_in_one_round_trip(void **state)
 
 /* The first tick learns what is shared, and removes what is old. Later ones ask first if the last
  * answer is older than a second: this machine may be slow. */
-static void a_tick_that_finds_nothing_is_one_round_trip(void **state)
+KIT_TEST(a_tick_that_finds_nothing_is_one_round_trip)
 {
-    struct kit *k = *state;
     struct engine_options options = {0};
     struct engine *engine;
     unsigned least = UINT_MAX;
@@ -481,27 +466,4 @@ static void a_tick_that_finds_nothing_is_one_round_trip(void **state)
     }
     assert_int_equal(least, 1);
     engine_close(engine);
-}
-
-CHECK_FILE(round_trips)
-{
-    const struct CMUnitTest tests[] = {
-        F(a_settle_alone_is_one_round_trip),
-        F(a_settle_and_a_claim_are_two_round_trips),
-        F(with_a_look_ahead_they_are_one_round_trip),
-        F(a_submit_is_two_round_trips),
-        F(a_promotion_is_two_round_trips),
-        F(what_was_scanned_ahead_is_found),
-        F(what_was_scanned_ahead_is_read_again_after_a_move),
-        F(a_tick_that_finds_nothing_is_one_round_trip),
-        F(a_sweep_is_three_round_trips),
-        F(the_parents_of_claimed_jobs_are_one_round_trip_more),
-        F(an_empty_claim_is_one_round_trip),
-        F(a_hundred_heartbeats_are_one_round_trip),
-        F(what_was_extended_is_settled_unseen),
-        F(heartbeats_by_another_handle_are_two_round_trips),
-        F(a_transaction_that_was_not_committed_leaves_known_rows_known),
-        F(all_that_is_shared_is_read_in_one_round_trip),
-    };
-    return cmocka_run_group_tests_name("postgres round trips", tests, NULL, NULL);
 }

@@ -57,9 +57,10 @@ static long rows_of_list(struct kit *kit, const struct job_filter *filter, size_
     return read;
 }
 
-static void a_list_of_a_small_tenant_does_not_pay_for_the_others(void **state)
+#define NEW_KIT_TEST(test) TEST_WITH(test, kit_setup_new, kit_teardown, struct kit *k)
+
+NEW_KIT_TEST(a_list_of_a_small_tenant_does_not_pay_for_the_others)
 {
-    struct kit *k = *state;
     static const int OTHERS = 4000;
     struct kit filler;
     kit_join(&filler, k);
@@ -82,9 +83,8 @@ static void a_list_of_a_small_tenant_does_not_pay_for_the_others(void **state)
 }
 
 /* Each filter finds one job, the oldest, among many that it is not about. */
-static void a_filter_does_not_pay_for_the_jobs_that_it_is_not_about(void **state)
+NEW_KIT_TEST(a_filter_does_not_pay_for_the_jobs_that_it_is_not_about)
 {
-    struct kit *k = *state;
     static const int OTHERS = 4000;
     put_rare_job(k);
     struct kit filler;
@@ -124,9 +124,8 @@ static void a_filter_does_not_pay_for_the_jobs_that_it_is_not_about(void **state
     "THEN n END, CASE WHEN n > 4000 THEN 2 END, 6, 1, 1, n FROM redrive.partitions, "              \
     "generate_series(1, 8000) n"
 
-static void a_page_of_failed_jobs_does_not_pay_for_all_of_them(void **state)
+NEW_KIT_TEST(a_page_of_failed_jobs_does_not_pay_for_all_of_them)
 {
-    struct kit *k = *state;
     const uint32_t dead = 1u << REDRIVE_STATE_DEAD_LETTER;
     const struct {
         struct job_filter filter;
@@ -207,9 +206,9 @@ static long beat_hot(struct kit *k, const int64_t *seqs, const uint64_t *tokens,
 /* Of an update that changes an indexed column none could be so. How many are depends on room in the
  * pages, which they get when no transaction that is older needs what they hold: on a server without
  * others all but the first. */
-static void a_renewed_lease_writes_no_index(void **state)
+NEW_KIT_TEST(a_renewed_lease_writes_no_index)
 {
-    struct kit *k = *state, worker;
+    struct kit worker;
     int64_t seqs[RUNNING];
     uint64_t tokens[RUNNING];
     kit_join(&worker, k);
@@ -239,9 +238,9 @@ static void a_renewed_lease_writes_no_index(void **state)
     "1700000000000 - 1000 + n % 100, CASE WHEN n % 100 = 0 THEN 1700000000000 - 1000 "            \
     "ELSE 1700000000000 + 30000 + n END FROM redrive.partitions, generate_series(1, 10000) n"
 
-static void ended_leases_are_found_among_many_that_were_renewed(void **state)
+NEW_KIT_TEST(ended_leases_are_found_among_many_that_were_renewed)
 {
-    struct kit *k = *state, looker;
+    struct kit looker;
     char text[32] = "";
     int64_t next_ms;
     PUT(k, .id = STR("for the queue"));
@@ -335,9 +334,9 @@ static long entries_read(const struct kit *kit)
     return strtol(text, NULL, 10);
 }
 
-static void claims_beside_an_old_snapshot_do_not_pass_all_that_was_done(void **state)
+NEW_KIT_TEST(claims_beside_an_old_snapshot_do_not_pass_all_that_was_done)
 {
-    struct kit *k = *state, worker;
+    struct kit worker;
     struct redrive_err err = {0};
     put_jobs(k, ROUNDS * A_ROUND + 2000);
     void *old = stores_postgres_hold_snapshot(k->url);
@@ -361,19 +360,4 @@ static void claims_beside_an_old_snapshot_do_not_pass_all_that_was_done(void **s
     assert_true(read / CLAIMS < ROUNDS * A_ROUND / 3);
     stores_postgres_let_go(old);
     assert_int_equal(store_ops(k->store)->verify(k->store, NULL, NULL, &err), 0);
-}
-
-#define NEW(function) cmocka_unit_test_setup_teardown(function, kit_setup_new, kit_teardown)
-
-CHECK_FILE(scale)
-{
-    const struct CMUnitTest tests[] = {
-        NEW(a_list_of_a_small_tenant_does_not_pay_for_the_others),
-        NEW(a_filter_does_not_pay_for_the_jobs_that_it_is_not_about),
-        NEW(a_page_of_failed_jobs_does_not_pay_for_all_of_them),
-        NEW(a_renewed_lease_writes_no_index),
-        NEW(ended_leases_are_found_among_many_that_were_renewed),
-        NEW(claims_beside_an_old_snapshot_do_not_pass_all_that_was_done),
-    };
-    return cmocka_run_group_tests_name("postgres scale", tests, NULL, NULL);
 }

@@ -29,31 +29,30 @@ static int64_t server_ms(const struct kit *k)
     return strtoll(text, NULL, 10);
 }
 
-static void the_time_of_a_transaction_is_a_lower_bound_that_never_goes_back(void **state)
+KIT_TEST(the_time_of_a_transaction_is_a_lower_bound_that_never_goes_back)
 {
-    struct kit k;
+    struct kit own;
     int64_t last_ms = 0;
     const int64_t since_ns = __real_clock_monotonic_ns();
-    join_by_server_time(&k, *state);
+    join_by_server_time(&own, k);
     for (int i = 0; i < 20; i++) {
         round_trips = 0;
-        const int64_t now_ms = begin_and_tell_time(&k);
+        const int64_t now_ms = begin_and_tell_time(&own);
         /* The answer is relied upon for a second, and this machine may be slow. */
         if (__real_clock_monotonic_ns() - since_ns < 900000000)
             check_round_trips(0);
-        store_ops(k.store)->rollback(k.store);
-        const int64_t there_ms = server_ms(&k);
+        store_ops(own.store)->rollback(own.store);
+        const int64_t there_ms = server_ms(&own);
         assert_true(now_ms >= last_ms && now_ms <= there_ms);
         assert_true(there_ms - now_ms < 1000);
         last_ms = now_ms;
         pass_ms(3);
     }
-    kit_close(&k);
+    kit_close(&own);
 }
 
-static void an_answer_is_relied_upon_for_a_second(void **state)
+KIT_TEST(an_answer_is_relied_upon_for_a_second)
 {
-    struct kit *k = *state;
     PUT(k, .id = STR("x"));
     clock_stands_at_ns = __real_clock_monotonic_ns() + 1100000000;
     round_trips = 0;
@@ -64,9 +63,9 @@ static void an_answer_is_relied_upon_for_a_second(void **state)
 }
 
 /* As after a machine has slept: its monotonic clock has not moved. */
-static void a_commit_whose_time_is_off_is_refused_and_made_again(void **state)
+KIT_TEST(a_commit_whose_time_is_off_is_refused_and_made_again)
 {
-    struct kit *k = *state, off;
+    struct kit off;
     struct redrive_err err = {0};
     join_by_server_time(&off, k);
     clock_stands_at_ns = __real_clock_monotonic_ns();
@@ -88,14 +87,4 @@ static void a_commit_whose_time_is_off_is_refused_and_made_again(void **state)
     assert_int_equal(LIST(k, .limit = 10)->n, 2);
     clock_stands_at_ns = 0;
     kit_close(&off);
-}
-
-CHECK_FILE(server_time)
-{
-    const struct CMUnitTest tests[] = {
-        F(the_time_of_a_transaction_is_a_lower_bound_that_never_goes_back),
-        F(an_answer_is_relied_upon_for_a_second),
-        F(a_commit_whose_time_is_off_is_refused_and_made_again),
-    };
-    return cmocka_run_group_tests_name("postgres round trips", tests, NULL, NULL);
 }

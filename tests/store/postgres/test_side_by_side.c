@@ -9,9 +9,9 @@
 #include "kit.h"
 #include "stores_postgres.h"
 
-static void two_claims_at_once_get_different_jobs(void **state)
+KIT_TEST(two_claims_at_once_get_different_jobs)
 {
-    struct kit *a = *state, b;
+    struct kit *a = k, b;
     int64_t seqs[40];
     kit_join(&b, a);
     for (int i = 0; i < 40; i++)
@@ -37,9 +37,9 @@ static void two_claims_at_once_get_different_jobs(void **state)
     kit_close(&b);
 }
 
-static void an_expired_job_is_given_to_one_of_two(void **state)
+KIT_TEST(an_expired_job_is_given_to_one_of_two)
 {
-    struct kit *a = *state, b;
+    struct kit *a = k, b;
     int64_t next_ms;
     kit_join(&b, a);
     int64_t seq = PUT(a, .id = STR("x"));
@@ -56,9 +56,9 @@ static void an_expired_job_is_given_to_one_of_two(void **state)
 }
 
 /* Whoever has locked them may fail: nobody else would look at them for a long time. */
-static void jobs_that_another_has_locked_are_looked_at_again_soon(void **state)
+KIT_TEST(jobs_that_another_has_locked_are_looked_at_again_soon)
 {
-    struct kit *a = *state, b;
+    struct kit *a = k, b;
     int64_t next_ms;
     kit_join(&b, a);
     int64_t leased = PUT(a, .id = STR("leased"));
@@ -87,9 +87,9 @@ static void jobs_that_another_has_locked_are_looked_at_again_soon(void **state)
     kit_close(&b);
 }
 
-static void a_move_of_a_locked_job_waits_and_then_gives_up_the_transaction(void **state)
+KIT_TEST(a_move_of_a_locked_job_waits_and_then_gives_up_the_transaction)
 {
-    struct kit *a = *state, b;
+    struct kit *a = k, b;
     kit_join(&b, a);
     int64_t seq = PUT(a, .id = STR("x"));
     kit_begin(a);
@@ -121,9 +121,9 @@ static int try_submit(struct kit *k, const char *id, struct redrive_err *err)
     return rc < 0 ? rc : result.code;
 }
 
-static void a_transaction_waits_for_a_lock_as_long_as_it_was_told(void **state)
+KIT_TEST(a_transaction_waits_for_a_lock_as_long_as_it_was_told)
 {
-    struct kit *a = *state, b;
+    struct kit *a = k, b;
     struct redrive_err err = {0};
     kit_join(&b, a);
     PUT(a, .id = STR("first"), .task = STR("t"), .queue = STR("q"));
@@ -150,9 +150,9 @@ static void a_transaction_waits_for_a_lock_as_long_as_it_was_told(void **state)
 }
 
 /* A process does not wait for it, and has another number for the same names. */
-static void a_partition_that_an_open_transaction_adds_in_sql_is_no_lock(void **state)
+KIT_TEST(a_partition_that_an_open_transaction_adds_in_sql_is_no_lock)
 {
-    struct kit *a = *state;
+    struct kit *a = k;
     char counts[64];
     PUT(a, .id = STR("first"), .task = STR("t"), .queue = STR("q")); /* the tenant is there */
     void *session =
@@ -168,9 +168,9 @@ static void a_partition_that_an_open_transaction_adds_in_sql_is_no_lock(void **s
     assert_string_equal(counts, "2");
 }
 
-static void a_put_of_a_row_that_another_has_put_is_refused_when_that_commits(void **state)
+KIT_TEST(a_put_of_a_row_that_another_has_put_is_refused_when_that_commits)
 {
-    struct kit *a = *state, b;
+    struct kit *a = k, b;
     struct shared_row row = {
         .kind = SHARED_BREAKER, .tenant = STR("acme"), .key = STR("k"), .value = STR("first")};
     kit_join(&b, a);
@@ -193,9 +193,9 @@ static int try_commit(struct kit *k)
 }
 
 /* A breaker or limit at the version that the handle has seen is put with the commit. */
-static void a_put_at_the_version_that_was_seen_is_compared_in_the_commit(void **state)
+KIT_TEST(a_put_at_the_version_that_was_seen_is_compared_in_the_commit)
 {
-    struct kit *a = *state, b;
+    struct kit *a = k, b;
     struct shared_row row = {
         .kind = SHARED_LIMIT, .tenant = STR("acme"), .key = STR("k"), .value = STR("first")};
     kit_join(&b, a);
@@ -228,9 +228,9 @@ static void a_put_at_the_version_that_was_seen_is_compared_in_the_commit(void **
 }
 
 /* Two transactions that add to one limit at the same time are both made, up to its maximum. */
-static void transactions_that_add_to_one_limit_do_not_meet(void **state)
+KIT_TEST(transactions_that_add_to_one_limit_do_not_meet)
 {
-    struct kit *a = *state, b;
+    struct kit *a = k, b;
     struct merged_gate sums[2];
     struct shared_row row = {
         .kind = SHARED_LIMIT, .tenant = STR("acme"), .key = STR("k"), .value = STR("first")};
@@ -256,9 +256,9 @@ static void transactions_that_add_to_one_limit_do_not_meet(void **state)
     kit_close(&b);
 }
 
-static void a_claim_notices_that_others_have_changed_what_is_shared(void **state)
+KIT_TEST(a_claim_notices_that_others_have_changed_what_is_shared)
 {
-    struct kit *a = *state, b;
+    struct kit *a = k, b;
     struct shared_row row = {.kind = SHARED_BREAKER, .tenant = STR("acme"), .key = STR("k")};
     const struct claim_filter filter = {.limit = 1};
     struct redrive_err err = {0};
@@ -384,9 +384,8 @@ static void *work(void *arg)
     return NULL;
 }
 
-static void many_transactions_at_once_lose_nothing_and_do_nothing_twice(void **state)
+KIT_TEST(many_transactions_at_once_lose_nothing_and_do_nothing_twice)
 {
-    struct kit *k = *state;
     struct worker workers[THREADS];
     pthread_t threads[THREADS];
     char answer[64], expected[64];
@@ -415,9 +414,8 @@ static void many_transactions_at_once_lose_nothing_and_do_nothing_twice(void **s
     assert_int_equal(store_ops(k->store)->verify(k->store, NULL, NULL, NULL), 0);
 }
 
-static void counts_are_put_together_now_and_then(void **state)
+KIT_TEST(counts_are_put_together_now_and_then)
 {
-    struct kit *k = *state;
     char answer[64];
     for (int i = 0; i < 700; i++)
         PUT(k, .queue = STR("q"));
@@ -443,9 +441,9 @@ static int settle_two(struct kit *k, const int64_t *seqs, const uint64_t *tokens
 }
 
 /* What a handle has started it settles without a look at it, on condition. */
-static void a_settle_that_comes_too_late_takes_its_transaction_with_it_once(void **state)
+KIT_TEST(a_settle_that_comes_too_late_takes_its_transaction_with_it_once)
 {
-    struct kit *a = *state, b;
+    struct kit *a = k, b;
     struct move_result results[2];
     kit_join(&b, a);
     const int64_t seqs[] = {PUT(a, .unique_key = STR("k")), PUT(a, .id = STR("y"))};
@@ -465,9 +463,9 @@ static void a_settle_that_comes_too_late_takes_its_transaction_with_it_once(void
 }
 
 /* The lease may have been moved elsewhere: that is no reason to refuse. */
-static void a_lease_that_another_handle_moved_does_not_matter(void **state)
+KIT_TEST(a_lease_that_another_handle_moved_does_not_matter)
 {
-    struct kit *a = *state, b;
+    struct kit *a = k, b;
     struct move_result results[2];
     kit_join(&b, a);
     const int64_t seqs[] = {PUT(a, .id = STR("x")), PUT(a, .id = STR("y"))};
@@ -481,9 +479,9 @@ static void a_lease_that_another_handle_moved_does_not_matter(void **state)
 
 /* The lease is written by the token alone, which says nothing of the children: a later move of the
  * same job is as conditional as the first one. */
-static void a_child_that_came_before_a_heartbeat_is_not_lost(void **state)
+KIT_TEST(a_child_that_came_before_a_heartbeat_is_not_lost)
 {
-    struct kit *a = *state, b;
+    struct kit *a = k, b;
     struct move_result result;
     kit_join(&b, a);
     const int64_t seq = PUT(a, .id = STR("x"));
@@ -509,9 +507,8 @@ static void a_child_that_came_before_a_heartbeat_is_not_lost(void **state)
 }
 
 /* A claim leaves it out, but it is there once, and as the transaction has left it. */
-static void a_job_that_is_settled_unseen_is_seen_by_the_transaction(void **state)
+KIT_TEST(a_job_that_is_settled_unseen_is_seen_by_the_transaction)
 {
-    struct kit *k = *state;
     int64_t next_ms;
     const int64_t seq = PUT(k, .id = STR("x"));
     const uint64_t token = kit_start(k, seq);
@@ -532,9 +529,9 @@ static void a_job_that_is_settled_unseen_is_seen_by_the_transaction(void **state
 }
 
 /* As long as one line has all the jobs a claim looks at that one only. */
-static void a_claim_that_counts_on_one_partition_notices_others(void **state)
+KIT_TEST(a_claim_that_counts_on_one_partition_notices_others)
 {
-    struct kit *k = *state, other;
+    struct kit other;
     kit_join(&other, k);
     const int64_t x = PUT(k, .priority = 1), y = PUT(k, .priority = 1), z = PUT(k, .priority = 0);
     for (int i = 0; i < 2; i++) {
@@ -590,9 +587,9 @@ static void *sweep(void *ctx)
     return NULL;
 }
 
-static void a_sweep_leaves_a_job_that_has_ended_again_meanwhile(void **state)
+KIT_TEST(a_sweep_leaves_a_job_that_has_ended_again_meanwhile)
 {
-    struct kit *k = *state, other;
+    struct kit other;
     char text[32] = "";
     pthread_t thread;
     kit_put_in(k, REDRIVE_STATE_COMPLETED, &(struct job_spec){.id = STR("again")});
@@ -616,9 +613,9 @@ static void a_sweep_leaves_a_job_that_has_ended_again_meanwhile(void **state)
 }
 
 /* Whoever redrives a dead letter in a long transaction of his own does not keep a sweep waiting. */
-static void a_sweep_does_not_wait_for_jobs_that_another_has_locked(void **state)
+KIT_TEST(a_sweep_does_not_wait_for_jobs_that_another_has_locked)
 {
-    struct kit *k = *state, other;
+    struct kit other;
     const int64_t locked = kit_put_in(k, REDRIVE_STATE_DEAD_LETTER, NULL);
     const int64_t seq = kit_put_in(k, REDRIVE_STATE_DEAD_LETTER, NULL);
     kit_join(&other, k);
@@ -629,30 +626,4 @@ static void a_sweep_does_not_wait_for_jobs_that_another_has_locked(void **state)
     assert_null(kit_job(k, seq));
     assert_int_equal(kit_state(k, locked), REDRIVE_STATE_QUEUED);
     kit_close(&other);
-}
-
-CHECK_FILE(side_by_side)
-{
-    const struct CMUnitTest tests[] = {
-        F(two_claims_at_once_get_different_jobs),
-        F(an_expired_job_is_given_to_one_of_two),
-        F(jobs_that_another_has_locked_are_looked_at_again_soon),
-        F(a_move_of_a_locked_job_waits_and_then_gives_up_the_transaction),
-        F(a_transaction_waits_for_a_lock_as_long_as_it_was_told),
-        F(a_partition_that_an_open_transaction_adds_in_sql_is_no_lock),
-        F(a_put_of_a_row_that_another_has_put_is_refused_when_that_commits),
-        F(a_put_at_the_version_that_was_seen_is_compared_in_the_commit),
-        F(transactions_that_add_to_one_limit_do_not_meet),
-        F(a_claim_notices_that_others_have_changed_what_is_shared),
-        F(many_transactions_at_once_lose_nothing_and_do_nothing_twice),
-        F(counts_are_put_together_now_and_then),
-        F(a_settle_that_comes_too_late_takes_its_transaction_with_it_once),
-        F(a_lease_that_another_handle_moved_does_not_matter),
-        F(a_child_that_came_before_a_heartbeat_is_not_lost),
-        F(a_job_that_is_settled_unseen_is_seen_by_the_transaction),
-        F(a_claim_that_counts_on_one_partition_notices_others),
-        F(a_sweep_leaves_a_job_that_has_ended_again_meanwhile),
-        F(a_sweep_does_not_wait_for_jobs_that_another_has_locked),
-    };
-    return cmocka_run_group_tests_name("postgres side by side", tests, NULL, NULL);
 }

@@ -32,9 +32,8 @@ static void check_refused(const struct kit *kit, const char *sql, const char *ex
 
 /* ---- redrive.submit and redrive.cancel ------------------------------------------------------- */
 
-static void a_job_of_a_transaction_is_there_when_it_commits(void **state)
+KIT_TEST(a_job_of_a_transaction_is_there_when_it_commits)
 {
-    struct kit *k = *state;
     stores_postgres_sql(k->url, "BEGIN; SELECT redrive.submit('mail', '{}', id => 'x'); ROLLBACK",
                         NULL, 0);
     assert_int_equal(LIST(k, .limit = 10)->n, 0);
@@ -57,9 +56,9 @@ static void a_job_of_a_transaction_is_there_when_it_commits(void **state)
 }
 
 /* docs/postgres.md says what waits, and for how long. */
-static void a_new_task_is_waited_for_until_its_transaction_ends(void **state)
+KIT_TEST(a_new_task_is_waited_for_until_its_transaction_ends)
 {
-    struct kit *a = *state, b;
+    struct kit *a = k, b;
     struct submit_result result;
     const struct job_spec spec = {.tenant = STR("acme"),
                                   .id = STR("x"),
@@ -81,9 +80,8 @@ static void a_new_task_is_waited_for_until_its_transaction_ends(void **state)
     kit_close(&b);
 }
 
-static void what_was_published_of_a_task_fills_the_job_in(void **state)
+KIT_TEST(what_was_published_of_a_task_fills_the_job_in)
 {
-    struct kit *k = *state;
     const struct shared_row task = {
         .kind = SHARED_TASK,
         .tenant = STR("default"),
@@ -119,9 +117,8 @@ static void what_was_published_of_a_task_fills_the_job_in(void **state)
 }
 
 /* As the engine does: a number in a template is the name of a member, not an index. */
-static void keys_are_filled_in_through_objects_only(void **state)
+KIT_TEST(keys_are_filled_in_through_objects_only)
 {
-    struct kit *k = *state;
     const struct shared_row task = {
         .kind = SHARED_TASK,
         .tenant = STR("default"),
@@ -140,9 +137,8 @@ static void keys_are_filled_in_through_objects_only(void **state)
 }
 
 /* The same arms, and the same text, as core/experiment/arm.h has them. */
-static void a_job_gets_the_arm_that_its_id_has(void **state)
+KIT_TEST(a_job_gets_the_arm_that_its_id_has)
 {
-    struct kit *k = *state;
     const struct shared_row task = {
         .kind = SHARED_TASK,
         .tenant = STR("default"),
@@ -185,9 +181,8 @@ static void a_job_gets_the_arm_that_its_id_has(void **state)
 }
 
 /* Such a character stands for a byte where the store has put it; U+10FF22 would be a quote. */
-static void a_character_that_means_a_byte_comes_out_as_it_was(void **state)
+KIT_TEST(a_character_that_means_a_byte_comes_out_as_it_was)
 {
-    struct kit *k = *state;
     check_answer(k,
                  "SELECT redrive.submit('mail', "
                  "'{\"name\":\"a\U0010ff22,\U0010ffff\u00e9\U0010feff\"}', id => 'x')",
@@ -197,9 +192,8 @@ static void a_character_that_means_a_byte_comes_out_as_it_was(void **state)
     check_refused(k, "redrive.submit('mail\U0010ff22')", "task has a character from U+10FF00 on");
 }
 
-static void a_job_for_later_waits(void **state)
+KIT_TEST(a_job_for_later_waits)
 {
-    struct kit *k = *state;
     check_answer(k,
                  "SELECT redrive.submit('mail', '{\"b\":1}'::jsonb, id => 'x', priority => 7, "
                  "process_after => to_timestamp(4000000000), "
@@ -213,9 +207,8 @@ static void a_job_for_later_waits(void **state)
     check_str(job->spec.payload, "{\"b\": 1}");
 }
 
-static void ids_and_keys_are_those_of_the_store(void **state)
+KIT_TEST(ids_and_keys_are_those_of_the_store)
 {
-    struct kit *k = *state;
     PUT(k, .tenant = STR("default"), .id = STR("mine"), .unique_key = STR("k"));
     check_answer(k,
                  "SELECT redrive.submit('mail', '{}', unique_key => 'k'), "
@@ -233,9 +226,8 @@ static void ids_and_keys_are_those_of_the_store(void **state)
     assert_int_equal(second.code, REDRIVE_E_EXISTS);
 }
 
-static void submit_job_says_whether_the_job_was_there(void **state)
+KIT_TEST(submit_job_says_whether_the_job_was_there)
 {
-    struct kit *k = *state;
     check_answer(k, "SELECT * FROM redrive.submit_job('mail', '{}', id => 'x')", "x|queued|f");
     check_answer(k, "SELECT * FROM redrive.submit_job('mail', '{}', id => 'x')", "x|queued|t");
     check_answer(k,
@@ -247,9 +239,8 @@ static void submit_job_says_whether_the_job_was_there(void **state)
 }
 
 /* The same text as that of jobs which processes submit. */
-static void a_job_of_a_transaction_keeps_its_traceparent(void **state)
+KIT_TEST(a_job_of_a_transaction_keeps_its_traceparent)
 {
-    struct kit *k = *state;
     static const char *const TEXTS[] = {
         "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01",
         "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-fe",
@@ -288,9 +279,8 @@ static void a_job_of_a_transaction_keeps_its_traceparent(void **state)
     }
 }
 
-static void what_is_wrong_is_refused(void **state)
+KIT_TEST(what_is_wrong_is_refused)
 {
-    struct kit *k = *state;
     check_refused(k, "redrive.submit('')", "a job needs a task");
     check_refused(k, "redrive.submit('t', '{}', priority => 101)",
                   "priority 101 is not between -100 and 100");
@@ -300,9 +290,8 @@ static void what_is_wrong_is_refused(void **state)
     assert_int_equal(LIST(k, .limit = 10)->n, 0);
 }
 
-static void a_cancel_in_sql_is_a_cancel(void **state)
+KIT_TEST(a_cancel_in_sql_is_a_cancel)
 {
-    struct kit *k = *state;
     int64_t seqs[4];
     static const enum redrive_state STATES[] = {REDRIVE_STATE_SCHEDULED, REDRIVE_STATE_RETRYING,
                                                 REDRIVE_STATE_QUEUED, REDRIVE_STATE_PARKED};
@@ -337,9 +326,8 @@ static void a_cancel_in_sql_is_a_cancel(void **state)
 }
 
 /* What it holds is the engine's to give back. */
-static void a_cancel_of_a_running_job_is_asked_for(void **state)
+KIT_TEST(a_cancel_of_a_running_job_is_asked_for)
 {
-    struct kit *k = *state;
     const int64_t seq = kit_put_in(k, REDRIVE_STATE_RUNNING,
                                    &(struct job_spec){.id = STR("runs"), .limit_key = STR("l")});
     const struct job_status before = kit_job(k, seq)->status;
@@ -362,9 +350,8 @@ static void a_cancel_of_a_running_job_is_asked_for(void **state)
 }
 
 /* A transaction that takes its time keeps nobody from settling the job. */
-static void a_running_job_is_not_locked_by_its_cancel(void **state)
+KIT_TEST(a_running_job_is_not_locked_by_its_cancel)
 {
-    struct kit *k = *state;
     const int64_t seq = PUT(k, .tenant = STR("default"), .id = STR("runs"));
     const uint64_t token = kit_start(k, seq);
     PGconn *app = PQconnectdb(k->url);
@@ -379,9 +366,8 @@ static void a_running_job_is_not_locked_by_its_cancel(void **state)
 }
 
 /* A store as the first three scripts have set it up. */
-static void an_older_schema_is_brought_up_to_date(void **state)
+KIT_TEST(an_older_schema_is_brought_up_to_date)
 {
-    struct kit *k = *state;
     store_close(k->store);
     k->store = NULL;
     stores_postgres_sql(k->url, "DROP SCHEMA redrive CASCADE; CREATE SCHEMA redrive", NULL, 0);
@@ -416,9 +402,8 @@ static void an_older_schema_is_brought_up_to_date(void **state)
         k, "SELECT has_function_privilege('public', 'redrive.cancel(text, text)', 'EXECUTE')", "f");
 }
 
-static void a_limit_of_an_older_store_keeps_its_numbers(void **state)
+KIT_TEST(a_limit_of_an_older_store_keeps_its_numbers)
 {
-    struct kit *k = *state;
     store_close(k->store);
     k->store = NULL;
     stores_postgres_sql(k->url, "DROP SCHEMA redrive CASCADE; CREATE SCHEMA redrive", NULL, 0);
@@ -449,9 +434,8 @@ static void a_limit_of_an_older_store_keeps_its_numbers(void **state)
 
 /* ---- Retry and purge ------------------------------------------------------------------------- */
 
-static void a_retry_in_sql_is_what_the_store_does_by_itself(void **state)
+KIT_TEST(a_retry_in_sql_is_what_the_store_does_by_itself)
 {
-    struct kit *k = *state;
     struct str key = STR("k");
     const int64_t dead = kit_put_in(k, REDRIVE_STATE_DEAD_LETTER,
                                     &(struct job_spec){.id = STR("dead"), .unique_key = key});
@@ -478,9 +462,8 @@ static void a_retry_in_sql_is_what_the_store_does_by_itself(void **state)
     assert_int_equal(store_ops(k->store)->verify(k->store, NULL, NULL, NULL), 0);
 }
 
-static void a_retry_in_sql_is_refused_when_a_live_job_holds_the_key(void **state)
+KIT_TEST(a_retry_in_sql_is_refused_when_a_live_job_holds_the_key)
 {
-    struct kit *k = *state;
     kit_put_in(k, REDRIVE_STATE_DEAD_LETTER,
                &(struct job_spec){.id = STR("dead"), .unique_key = STR("k")});
     PUT(k, .unique_key = STR("k"));
@@ -492,9 +475,8 @@ static void a_retry_in_sql_is_refused_when_a_live_job_holds_the_key(void **state
     check_answer(k, "SELECT status FROM redrive.jobs WHERE id = 'dead'", "dead_letter");
 }
 
-static void a_purge_in_sql_removes_old_failures_of_a_tenant(void **state)
+KIT_TEST(a_purge_in_sql_removes_old_failures_of_a_tenant)
 {
-    struct kit *k = *state;
     kit_fill_views(k);
     kit_put_in(k, REDRIVE_STATE_DEAD_LETTER, &(struct job_spec){.tenant = STR("other")});
     k->now_ms = clock_wall_ms() - 3600000;
@@ -515,9 +497,8 @@ static void a_purge_in_sql_removes_old_failures_of_a_tenant(void **state)
 /* ---- Rights ---------------------------------------------------------------------------------- */
 
 /* Who may submit need not see anything else. */
-static void a_role_that_may_submit_may_do_nothing_else(void **state)
+KIT_TEST(a_role_that_may_submit_may_do_nothing_else)
 {
-    struct kit *k = *state;
     stores_postgres_sql(
         k->url,
         "CREATE ROLE redrive_submit; GRANT USAGE ON SCHEMA redrive TO "
@@ -540,9 +521,8 @@ static void a_role_that_may_submit_may_do_nothing_else(void **state)
 }
 
 /* Which tenants a role that logs in may change jobs of. Whoever has no rows may do so for all. */
-static void a_role_that_has_tenants_changes_jobs_of_no_other(void **state)
+KIT_TEST(a_role_that_has_tenants_changes_jobs_of_no_other)
 {
-    struct kit *k = *state;
     static const char *const CALLS[] = {
         "redrive.submit('mail', '{}', tenant => %s)",
         "redrive.submit('mail', '{}'::jsonb, tenant => %s)",
@@ -583,9 +563,8 @@ static void a_role_that_has_tenants_changes_jobs_of_no_other(void **state)
 
 /* ---- Views ----------------------------------------------------------------------------------- */
 
-static void payloads_are_jsonb_in_the_views(void **state)
+KIT_TEST(payloads_are_jsonb_in_the_views)
 {
-    struct kit *k = *state;
     static const struct {
         const char *payload;
         const char *shown;
@@ -616,83 +595,50 @@ static void payloads_are_jsonb_in_the_views(void **state)
                  "input_data|jsonb\npayload|jsonb");
 }
 
-static void views_show_each_job_where_it_belongs(void **state)
+KIT_TEST(views_show_each_job_where_it_belongs)
 {
-    struct kit *kit = *state;
-    kit_fill_views(kit);
-    check_answer(kit,
+    kit_fill_views(k);
+    check_answer(k,
                  "SET TimeZone = 'UTC'; SELECT sample_id, payload, error_msg, retry_count, "
                  "attempts, process_after FROM redrive.retry_queue",
                  "waits|[1]|refused|0|1|2023-11-14 22:14:20+00");
-    check_answer(kit,
+    check_answer(k,
                  "SET TimeZone = 'UTC'; SELECT sample_id, payload, result, retry_count, "
                  "attempts, completed_at FROM redrive.final_results",
                  "works|[3]|{\"ok\":1}|0|1|2023-11-14 22:13:21.5+00");
-    check_answer(kit,
+    check_answer(k,
                  "SELECT sample_id, payload, error_msg, retry_count, attempts, error_class, "
                  "error_type, stacktrace, reason, fingerprint FROM redrive.dead_letter_queue",
                  "dies|[2]|refused|1|2|network|ConnectError|at f()|exhausted|000000000000feed");
-    check_answer(kit,
+    check_answer(k,
                  "SELECT job_id, job_type, status, attempts, max_attempts, last_error, "
                  "error_stacktrace, input_data FROM redrive.failed_jobs ORDER BY id",
                  "dies|thumbnail|FAILED|2|5|refused|at f()|[2]\n"
                  "fails|mail|FAILED|1|5|refused|at f()|[5]");
-    check_answer(kit,
+    check_answer(k,
                  "SELECT id, type, status, attempts, last_error, started_at IS NULL FROM "
                  "redrive.jobs_by_status WHERE status IN ('running', 'completed') ORDER BY 1",
                  "runs|mail|running|1|-|f\nworks|mail|completed|1|-|f");
-    check_answer(kit, "SELECT * FROM redrive.job_counts ORDER BY task_name",
+    check_answer(k, "SELECT * FROM redrive.job_counts ORDER BY task_name",
                  "acme|main|mail|0|0|0|1|0|1|1|0|0|0\nacme|main|thumbnail|0|1|0|0|0|0|0|1|0|0");
-    check_answer(kit,
+    check_answer(k,
                  "SELECT job_id, attempt, outcome, class, code, delay_ms, next_at IS NULL "
                  "FROM redrive.attempts ORDER BY job_id, attempt",
                  "dies|1|retrying|network|111|0|f\ndies|2|dead_letter|network|111|0|t\n"
                  "fails|1|failed|network|111|0|t\nruns|1|running|success|0|0|t\n"
                  "waits|1|retrying|network|111|60000|f\nworks|1|completed|success|0|0|t");
-    check_answer(kit,
+    check_answer(k,
                  "SELECT type, attempts FROM redrive.job_events WHERE job_id = 'dies' "
                  "ORDER BY at, attempts, type <> 'started'",
                  "deferred|0\nstarted|1\ndeferred_for_retry|1\nstarted|2\ndead_letter|2");
 }
 
-static void the_names_of_others_do_not_get_into_views(void **state)
+KIT_TEST(the_names_of_others_do_not_get_into_views)
 {
-    struct kit *k = *state;
     check_answer(k,
                  "CREATE SCHEMA other; CREATE FUNCTION other.to_timestamp(numeric) "
                  "RETURNS timestamptz LANGUAGE sql AS 'SELECT NULL::timestamptz'; "
                  "SET search_path = other, pg_catalog; "
                  "SELECT extract(epoch FROM redrive.at(5000))::int",
                  "5");
-}
-
-CHECK_FILE(sql)
-{
-    const struct CMUnitTest tests[] = {
-        F(a_limit_of_an_older_store_keeps_its_numbers),
-        F(a_job_of_a_transaction_is_there_when_it_commits),
-        F(a_new_task_is_waited_for_until_its_transaction_ends),
-        F(what_was_published_of_a_task_fills_the_job_in),
-        F(keys_are_filled_in_through_objects_only),
-        F(a_job_gets_the_arm_that_its_id_has),
-        F(a_character_that_means_a_byte_comes_out_as_it_was),
-        F(a_job_for_later_waits),
-        F(ids_and_keys_are_those_of_the_store),
-        F(submit_job_says_whether_the_job_was_there),
-        F(a_job_of_a_transaction_keeps_its_traceparent),
-        F(what_is_wrong_is_refused),
-        F(a_cancel_in_sql_is_a_cancel),
-        F(a_cancel_of_a_running_job_is_asked_for),
-        F(a_running_job_is_not_locked_by_its_cancel),
-        F(an_older_schema_is_brought_up_to_date),
-        F(a_role_that_may_submit_may_do_nothing_else),
-        F(a_role_that_has_tenants_changes_jobs_of_no_other),
-        F(a_retry_in_sql_is_what_the_store_does_by_itself),
-        F(a_retry_in_sql_is_refused_when_a_live_job_holds_the_key),
-        F(a_purge_in_sql_removes_old_failures_of_a_tenant),
-        F(payloads_are_jsonb_in_the_views),
-        F(views_show_each_job_where_it_belongs),
-        F(the_names_of_others_do_not_get_into_views),
-    };
-    return cmocka_run_group_tests_name("postgres sql", tests, NULL, NULL);
 }

@@ -84,9 +84,8 @@ static void check_cancel(struct kit *k, enum redrive_state state, bool was_parke
 }
 
 /* A running one is cancelled by the engine: see above. */
-static void sql_cancels_as_the_state_machine_does(void **state)
+KIT_TEST(sql_cancels_as_the_state_machine_does)
 {
-    struct kit *k = *state;
     for (enum redrive_state from = 0; from < REDRIVE_STATE_COUNT; from++)
         if (from != REDRIVE_STATE_RUNNING)
             check_cancel(k, from, false);
@@ -103,19 +102,9 @@ static void check_retry(struct kit *k, enum redrive_state state, bool was_parked
     begin_anew(k);
 }
 
-static void sql_retries_as_the_state_machine_does(void **state)
+KIT_TEST(sql_retries_as_the_state_machine_does)
 {
-    struct kit *k = *state;
     for (enum redrive_state from = 0; from < REDRIVE_STATE_COUNT; from++)
         check_retry(k, from, false);
     check_retry(k, REDRIVE_STATE_PARKED, true);
-}
-
-CHECK_FILE(sql_moves)
-{
-    const struct CMUnitTest tests[] = {
-        F(sql_cancels_as_the_state_machine_does),
-        F(sql_retries_as_the_state_machine_does),
-    };
-    return cmocka_run_group_tests_name("postgres sql", tests, NULL, NULL);
 }

@@ -10,9 +10,8 @@ static struct str bytes_of(const char *s, size_t len)
 
 #define BYTES(literal) bytes_of(literal, sizeof(literal) - 1)
 
-static void every_byte_of_an_error_and_a_result_comes_back(void **state)
+KIT_TEST(every_byte_of_an_error_and_a_result_comes_back)
 {
-    struct kit *k = *state;
     char all[256];
     for (int i = 0; i < 256; i++)
         all[i] = (char)i;
@@ -44,9 +43,8 @@ static void every_byte_of_an_error_and_a_result_comes_back(void **state)
 }
 
 /* It is given whole up to PARENTS_BYTES, however long its text is. */
-static void the_result_of_a_parent_is_as_long_as_its_bytes(void **state)
+KIT_TEST(the_result_of_a_parent_is_as_long_as_its_bytes)
 {
-    struct kit *k = *state;
     static char bytes[PARENTS_BYTES + 1];
     memset(bytes, 0xff, sizeof bytes);
     for (size_t more = 0; more < 2; more++) {
@@ -69,29 +67,26 @@ static void the_result_of_a_parent_is_as_long_as_its_bytes(void **state)
     }
 }
 
-static void what_is_text_stays_text_for_people(void **state)
+KIT_TEST(what_is_text_stays_text_for_people)
 {
-    struct kit *k = *state;
     char answer[64];
     PUT(k, .id = STR("gr\xc3\xbc\xc3\x9f"), .payload = STR("{\"a\": \"\\u0000\"}"));
     stores_postgres_sql(k->url, "SELECT id, payload FROM redrive.specs", answer, sizeof answer);
     assert_string_equal(answer, "gr\xc3\xbc\xc3\x9f|{\"a\": \"\\u0000\"}");
 }
 
-static void a_shared_row_holds_any_bytes(void **state)
+KIT_TEST(a_shared_row_holds_any_bytes)
 {
-    struct kit *k = *state;
     const struct shared_row row = {
         .kind = SHARED_BREAKER, .tenant = STR("acme"), .key = STR("k"), .value = BYTES("\0\xff")};
     assert_int_equal(kit_shared_put(k, &row), 0);
     assert_true(str_eq(kit_shared(k, SHARED_BREAKER, STR("acme"))->rows[0].value, row.value));
 }
 
-static void large_parameters_leave_no_memory_behind(void **state)
+TEST(large_parameters_leave_no_memory_behind)
 {
     static char large[3 << 20];
     struct args args;
-    (void)state;
     pg_args_init(&args);
     pg_args_bytes(&args, (struct str){large, 1000});
     pg_args_reset(&args);
@@ -101,16 +96,4 @@ static void large_parameters_leave_no_memory_behind(void **state)
     pg_args_reset(&args);
     assert_int_equal(args.bytes.capacity, 0);
     pg_args_release(&args);
-}
-
-CHECK_FILE(text)
-{
-    const struct CMUnitTest tests[] = {
-        F(every_byte_of_an_error_and_a_result_comes_back),
-        F(the_result_of_a_parent_is_as_long_as_its_bytes),
-        F(what_is_text_stays_text_for_people),
-        F(a_shared_row_holds_any_bytes),
-        T(large_parameters_leave_no_memory_behind),
-    };
-    return cmocka_run_group_tests_name("postgres text", tests, NULL, NULL);
 }

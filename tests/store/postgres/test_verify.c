@@ -6,9 +6,8 @@
 #include "scans.h"
 #include "stores_postgres.h"
 
-static void a_job_that_waits_in_vain_is_found_out(void **state)
+KIT_TEST(a_job_that_waits_in_vain_is_found_out)
 {
-    struct kit *k = *state;
     struct redrive_err err = {0};
     const struct store_ops *ops = store_ops(k->store);
     kit_begin(k);
@@ -26,9 +25,8 @@ static void a_job_that_waits_in_vain_is_found_out(void **state)
     assert_non_null(strstr(err.detail, "as many jobs as it counts"));
 }
 
-static void a_store_that_is_not_whole_is_found_out(void **state)
+KIT_TEST(a_store_that_is_not_whole_is_found_out)
 {
-    struct kit *k = *state;
     struct redrive_err err = {0};
     PUT(k, .id = STR("x"));
     stores_postgres_sql(k->url, "DELETE FROM redrive.specs", NULL, 0);
@@ -79,9 +77,8 @@ static void check_left_out(const struct job_page *page, size_t n, int64_t first,
 }
 
 /* Of one partition, and of several; whatever is asked for, the best that can be read are given. */
-static void jobs_without_a_payload_do_not_stop_claims(void **state)
+KIT_TEST(jobs_without_a_payload_do_not_stop_claims)
 {
-    struct kit *k = *state;
     const struct job_spec urgent = {.priority = 10};
     const struct str tasks[] = {STR("mail"), STR("sms")};
     const size_t one_each[] = {1, 1};
@@ -112,9 +109,8 @@ static void jobs_without_a_payload_do_not_stop_claims(void **state)
 }
 
 /* The claim that was sent with the commit before. */
-static void jobs_without_a_payload_do_not_stop_claims_ahead(void **state)
+KIT_TEST(jobs_without_a_payload_do_not_stop_claims_ahead)
 {
-    struct kit *k = *state;
     const struct claim_filter filter = {.limit = 1};
     const struct job_spec urgent = {.priority = 10};
     const int64_t good = PUT(k, .priority = 0);
@@ -130,9 +126,8 @@ static void jobs_without_a_payload_do_not_stop_claims_ahead(void **state)
     }
 }
 
-static void damaged_rows_do_not_stop_scans(void **state)
+KIT_TEST(damaged_rows_do_not_stop_scans)
 {
-    struct kit *k = *state;
     const struct job_spec gated = {.breaker_key = STR("b")};
     int64_t next_ms;
     const int64_t due = put_spoilt(k, REDRIVE_STATE_SCHEDULED, NULL, LOSE_PARTITION);
@@ -163,9 +158,8 @@ static void damaged_rows_do_not_stop_scans(void **state)
     assert_int_equal(kit_sweep(k, STATE_BIT(COMPLETED), k->now_ms, 10), 2);
 }
 
-static void a_damaged_row_makes_no_move_and_is_named(void **state)
+KIT_TEST(a_damaged_row_makes_no_move_and_is_named)
 {
-    struct kit *k = *state;
     struct redrive_err err = {0};
     const struct job_name name = {STR("acme"), STR("x")};
     const int64_t good = PUT(k, .priority = 1);
@@ -191,9 +185,8 @@ static void mend_first(void *ctx)
 }
 
 /* What another process has put right, or changed, between keeping and removing is left alone. */
-static void a_job_that_was_changed_meanwhile_stays(void **state)
+KIT_TEST(a_job_that_was_changed_meanwhile_stays)
 {
-    struct kit *k = *state;
     struct taken t = TAKEN;
     struct store_repaired did;
     const int64_t seq = PUT(k, .unique_key = STR("key"));
@@ -221,9 +214,8 @@ static void a_job_that_was_changed_meanwhile_stays(void **state)
 }
 
 /* What is not as the rows of jobs say is put right, whatever it is. */
-static void what_contradicts_the_rows_is_put_right(void **state)
+KIT_TEST(what_contradicts_the_rows_is_put_right)
 {
-    struct kit *k = *state;
     static const char *const DAMAGES[] = {
         "DELETE FROM redrive.history",
         "INSERT INTO redrive.live_keys VALUES (1, 'x', 6)",
@@ -253,19 +245,4 @@ static void what_contradicts_the_rows_is_put_right(void **state)
         assert_int_equal(did.jobs + did.entries + did.counts, 0);
         buf_release(&t.lines);
     }
-}
-
-CHECK_FILE(verify)
-{
-    const struct CMUnitTest tests[] = {
-        F(a_job_that_waits_in_vain_is_found_out),
-        F(a_store_that_is_not_whole_is_found_out),
-        F(jobs_without_a_payload_do_not_stop_claims),
-        F(jobs_without_a_payload_do_not_stop_claims_ahead),
-        F(damaged_rows_do_not_stop_scans),
-        F(a_damaged_row_makes_no_move_and_is_named),
-        F(a_job_that_was_changed_meanwhile_stays),
-        F(what_contradicts_the_rows_is_put_right),
-    };
-    return cmocka_run_group_tests_name("postgres verify", tests, NULL, NULL);
 }

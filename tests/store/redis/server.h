@@ -22,6 +22,9 @@ void server_kill(struct server *server);
 void server_restart(struct server *server);
 void server_stop(struct server *server);
 
+#define SERVER_TEST(test, ...) \
+    TEST_OF(test, struct server, s, server_start(s, __VA_ARGS__), server_stop(s))
+
 /* Sends a command; gives the reply as text, which lives until the next call. */
 const char *server_call(const struct server *server, const char *format, ...)
     __attribute__((format(printf, 2, 3)));

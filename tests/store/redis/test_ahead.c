@@ -85,13 +85,14 @@ static bool claim_in_time(struct store *store, int64_t *ret_first)
 }
 
 /* Others may keep the machine busy: tried until it is in time, each time anew. */
-static void try_anew(void **state, bool (*attempt)(struct pair *pair))
+static void try_anew(struct pair *pair, bool (*attempt)(struct pair *pair))
 {
     for (int i = 0; i < TRIES; i++) {
-        if (attempt(*state))
+        void *state = pair;
+        if (attempt(pair))
             return;
-        close_pair(state);
-        open_pair(state);
+        close_pair(&state);
+        open_pair(&state);
     }
     fail_msg("never in time");
 }
@@ -119,14 +120,15 @@ static bool claim_without_asking(struct pair *pair)
     return true;
 }
 
-static void the_next_claim_need_not_ask(void **state)
+#define PAIR_TEST(test) TEST_WITH(test, open_pair, close_pair, struct pair *pair)
+
+PAIR_TEST(the_next_claim_need_not_ask)
 {
-    try_anew(state, claim_without_asking);
+    try_anew(pair, claim_without_asking);
 }
 
-static void no_other_is_given_them_meanwhile(void **state)
+PAIR_TEST(no_other_is_given_them_meanwhile)
 {
-    struct pair *pair = *state;
     size_t n;
     start_two_and_look_ahead(pair->store);
     assert_int_equal(begin(pair->other, NULL), 0);
@@ -134,9 +136,8 @@ static void no_other_is_given_them_meanwhile(void **state)
     rollback(pair->other);
 }
 
-static void more_than_were_found_are_asked_for(void **state)
+PAIR_TEST(more_than_were_found_are_asked_for)
 {
-    struct pair *pair = *state;
     const struct claim_filter four = {.limit = 4};
     size_t n;
     start_two_and_look_ahead(pair->store);
@@ -146,9 +147,8 @@ static void more_than_were_found_are_asked_for(void **state)
     rollback(pair->store);
 }
 
-static void what_is_not_wanted_is_free_after_the_commit(void **state)
+PAIR_TEST(what_is_not_wanted_is_free_after_the_commit)
 {
-    struct pair *pair = *state;
     const struct claim_filter one = {.limit = 1};
     size_t n;
     start_two_and_look_ahead(pair->store);
@@ -162,9 +162,8 @@ static void what_is_not_wanted_is_free_after_the_commit(void **state)
     rollback(pair->other);
 }
 
-static void another_filter_asks(void **state)
+PAIR_TEST(another_filter_asks)
 {
-    struct pair *pair = *state;
     const struct str queues[] = {STR("elsewhere")};
     const struct claim_filter elsewhere = {.limit = 2, .queues = queues, .n_queues = 1};
     size_t n;
@@ -174,9 +173,8 @@ static void another_filter_asks(void **state)
     rollback(pair->store);
 }
 
-static void they_are_let_go_when_no_claim_comes(void **state)
+PAIR_TEST(they_are_let_go_when_no_claim_comes)
 {
-    struct pair *pair = *state;
     size_t n;
     start_two_and_look_ahead(pair->store);
     assert_true(store_base(pair->store)->wants_upkeep);
@@ -188,9 +186,8 @@ static void they_are_let_go_when_no_claim_comes(void **state)
     rollback(pair->other);
 }
 
-static void a_late_claim_asks_again(void **state)
+PAIR_TEST(a_late_claim_asks_again)
 {
-    struct pair *pair = *state;
     size_t n;
     start_two_and_look_ahead(pair->store);
     nap(TOO_LATE_MS);
@@ -225,15 +222,14 @@ static bool start_one_that_was_cancelled(struct pair *pair)
     return true;
 }
 
-static void one_that_was_cancelled_meanwhile_does_not_start(void **state)
+PAIR_TEST(one_that_was_cancelled_meanwhile_does_not_start)
 {
-    try_anew(state, start_one_that_was_cancelled);
+    try_anew(pair, start_one_that_was_cancelled);
 }
 
 /* The commit is refused, and what went along with it is of no use to its second try. */
-static void a_refused_commit_leaves_nothing_behind(void **state)
+PAIR_TEST(a_refused_commit_leaves_nothing_behind)
 {
-    struct pair *pair = *state;
     size_t n;
     assert_int_equal(begin(pair->store, NULL), 0);
     assert_int_equal(first_ready(pair->store, &TWO, &n), 1);
@@ -251,9 +247,8 @@ static void a_refused_commit_leaves_nothing_behind(void **state)
 
 /* The jobs that its commit has let go are those that were looked for: the second try is given
  * them. */
-static void a_refused_commit_keeps_no_job_from_its_second_try(void **state)
+PAIR_TEST(a_refused_commit_keeps_no_job_from_its_second_try)
 {
-    struct pair *pair = *state;
     size_t n;
     assert_int_equal(begin(pair->store, NULL), 0);
     assert_int_equal(first_ready(pair->store, &TWO, &n), 1);
@@ -271,9 +266,8 @@ static void a_refused_commit_keeps_no_job_from_its_second_try(void **state)
 }
 
 /* A commit that adds to a limit answers with its sums. */
-static void a_commit_with_a_limit_loses_none(void **state)
+PAIR_TEST(a_commit_with_a_limit_loses_none)
 {
-    struct pair *pair = *state;
     struct shared_row row = {.kind = SHARED_LIMIT, .tenant = STR("acme"), .key = STR("l")};
     struct merged_gate sums;
     struct move_result result;
@@ -299,9 +293,8 @@ static void a_commit_with_a_limit_loses_none(void **state)
 }
 
 /* The request has not come, and the reply to what went along with it is not waited for. */
-static void a_connection_that_breaks_at_the_commit_is_missed_by_none(void **state)
+PAIR_TEST(a_connection_that_breaks_at_the_commit_is_missed_by_none)
 {
-    struct pair *pair = *state;
     struct proxy proxy;
     struct server through = pair->server;
     size_t n;
@@ -323,9 +316,8 @@ static void a_connection_that_breaks_at_the_commit_is_missed_by_none(void **stat
 }
 
 /* Somebody has deleted the functions: they are brought again, and the commit is made. */
-static void functions_that_are_gone_are_brought_again(void **state)
+PAIR_TEST(functions_that_are_gone_are_brought_again)
 {
-    struct pair *pair = *state;
     size_t n;
     assert_int_equal(begin(pair->store, NULL), 0);
     assert_int_equal(first_ready(pair->store, &TWO, &n), 1);
@@ -334,25 +326,4 @@ static void functions_that_are_gone_are_brought_again(void **state)
     (void)server_call(&pair->server, "FUNCTION FLUSH");
     assert_int_equal(store_ops(pair->store)->commit(pair->store, NULL), 0);
     assert_int_equal(settle_committed(pair->store, 1, 7), 0);
-}
-
-CHECK_FILE(ahead)
-{
-#define WITH_PAIR(test) cmocka_unit_test_setup_teardown(test, open_pair, close_pair)
-    const struct CMUnitTest tests[] = {
-        WITH_PAIR(the_next_claim_need_not_ask),
-        WITH_PAIR(no_other_is_given_them_meanwhile),
-        WITH_PAIR(more_than_were_found_are_asked_for),
-        WITH_PAIR(what_is_not_wanted_is_free_after_the_commit),
-        WITH_PAIR(another_filter_asks),
-        WITH_PAIR(they_are_let_go_when_no_claim_comes),
-        WITH_PAIR(a_late_claim_asks_again),
-        WITH_PAIR(one_that_was_cancelled_meanwhile_does_not_start),
-        WITH_PAIR(a_refused_commit_leaves_nothing_behind),
-        WITH_PAIR(a_refused_commit_keeps_no_job_from_its_second_try),
-        WITH_PAIR(a_commit_with_a_limit_loses_none),
-        WITH_PAIR(a_connection_that_breaks_at_the_commit_is_missed_by_none),
-        WITH_PAIR(functions_that_are_gone_are_brought_again),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

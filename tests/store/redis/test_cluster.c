@@ -138,10 +138,11 @@ static int commit(struct kit *k, struct redrive_err *err)
     return rc;
 }
 
+#define CLUSTER_TEST(test) TEST_WITH(test, set_up, tear_down, struct cluster *c)
+
 /* Some of its keys are there, new ones would be refused: it may not be made by half. */
-static void a_transaction_in_a_slot_that_is_being_moved_is_made_wholly_or_not(void **state)
+CLUSTER_TEST(a_transaction_in_a_slot_that_is_being_moved_is_made_wholly_or_not)
 {
-    struct cluster *c = *state;
     struct kit *k = &c->kit;
     struct redrive_err err = {0};
     const int64_t seq = PUT(k);
@@ -161,9 +162,8 @@ static void a_transaction_in_a_slot_that_is_being_moved_is_made_wholly_or_not(vo
 }
 
 /* Its reservations and the seqs that it was given move as well, and mean nothing there. */
-static void a_transaction_that_has_begun_on_another_node_is_refused(void **state)
+CLUSTER_TEST(a_transaction_that_has_begun_on_another_node_is_refused)
 {
-    struct cluster *c = *state;
     struct kit *k = &c->kit;
     struct redrive_err err = {0};
     PUT(k);
@@ -177,9 +177,8 @@ static void a_transaction_that_has_begun_on_another_node_is_refused(void **state
     check_whole(k, 2);
 }
 
-static void who_asks_during_the_move_is_told_to_try_again(void **state)
+CLUSTER_TEST(who_asks_during_the_move_is_told_to_try_again)
 {
-    struct cluster *c = *state;
     struct kit *k = &c->kit;
     struct redrive_err err = {0};
     struct job_page page = {0};
@@ -198,9 +197,8 @@ static void who_asks_during_the_move_is_told_to_try_again(void **state)
     check_whole(k, 1);
 }
 
-static void a_handle_follows_its_store_and_brings_the_functions_along(void **state)
+CLUSTER_TEST(a_handle_follows_its_store_and_brings_the_functions_along)
 {
-    struct cluster *c = *state;
     struct kit *k = &c->kit, other;
     PUT(k);
     kit_join(&other, k);
@@ -223,18 +221,16 @@ static void check_told(struct kit *k, const struct server *node)
     assert_non_null(strstr(facts.server, text));
 }
 
-static void facts_name_the_node_that_has_the_store(void **state)
+CLUSTER_TEST(facts_name_the_node_that_has_the_store)
 {
-    struct cluster *c = *state;
     check_told(&c->kit, &c->a);
     move(c);
     check_told(&c->kit, &c->b);
 }
 
 /* The node that the URL names is gone; the store is on the other one. */
-static void a_node_that_is_gone_is_not_missed(void **state)
+CLUSTER_TEST(a_node_that_is_gone_is_not_missed)
 {
-    struct cluster *c = *state;
     struct kit *k = &c->kit;
     PUT(k);
     must(&c->a, "CONFIG SET cluster-require-full-coverage no");
@@ -256,9 +252,8 @@ static void leave_cluster(const struct cluster *c)
     await(&c->b, "CLUSTER INFO", "cluster_state:ok");
 }
 
-static void a_handle_leaves_a_node_that_is_no_longer_of_the_cluster(void **state)
+CLUSTER_TEST(a_handle_leaves_a_node_that_is_no_longer_of_the_cluster)
 {
-    struct cluster *c = *state;
     struct kit *k = &c->kit;
     PUT(k);
     move(c);
@@ -275,9 +270,8 @@ static uint32_t wait_for_notification(struct kit *k, int64_t timeout_ms)
 }
 
 /* What it would be told there it would never hear. */
-static void one_who_waits_leaves_such_a_node_as_well(void **state)
+CLUSTER_TEST(one_who_waits_leaves_such_a_node_as_well)
 {
-    struct cluster *c = *state;
     struct kit *k = &c->kit, other;
     PUT(k);
     kit_join(&other, k);
@@ -291,21 +285,4 @@ static void one_who_waits_leaves_such_a_node_as_well(void **state)
     PUT(k);
     assert_int_not_equal(wait_for_notification(&other, START_MS), 0);
     kit_close(&other);
-}
-
-#define C(function) cmocka_unit_test_setup_teardown(function, set_up, tear_down)
-
-CHECK_FILE(cluster)
-{
-    const struct CMUnitTest tests[] = {
-        C(a_transaction_in_a_slot_that_is_being_moved_is_made_wholly_or_not),
-        C(a_transaction_that_has_begun_on_another_node_is_refused),
-        C(who_asks_during_the_move_is_told_to_try_again),
-        C(a_handle_follows_its_store_and_brings_the_functions_along),
-        C(facts_name_the_node_that_has_the_store),
-        C(a_node_that_is_gone_is_not_missed),
-        C(a_handle_leaves_a_node_that_is_no_longer_of_the_cluster),
-        C(one_who_waits_leaves_such_a_node_as_well),
-    };
-    return cmocka_run_group_tests_name("redis cluster", tests, NULL, NULL);
 }

@@ -45,9 +45,8 @@ static void check_first_are_queued(struct store *store, size_t n)
     job_page_release(&page);
 }
 
-static void the_earliest_of_many_partitions_are_due_first(void **state)
+TEST(the_earliest_of_many_partitions_are_due_first)
 {
-    (void)state;
     struct server s;
     struct store *store = NULL;
     const struct store_options options = {.create = true, .caller_time = true};
@@ -69,12 +68,4 @@ static void the_earliest_of_many_partitions_are_due_first(void **state)
     }
     store_close(store);
     server_stop(&s);
-}
-
-CHECK_FILE(due)
-{
-    const struct CMUnitTest tests[] = {
-        T(the_earliest_of_many_partitions_are_due_first),
-    };
-    return cmocka_run_group_tests_name("redis due", tests, NULL, NULL);
 }

@@ -8,25 +8,21 @@
 
 #include <stdio.h>
 
-static void a_transaction_that_commits_nothing_leaves_the_log_alone(void **state)
+SERVER_TEST(a_transaction_that_commits_nothing_leaves_the_log_alone, DURABLE)
 {
-    (void)state;
-    struct server s;
-    server_start(&s, DURABLE);
-    struct store *store = open_at(&s);
+    struct store *store = open_at(s);
     put_committed(store, "before");
-    const long bytes = server_number(&s, "persistence", "aof_current_size:");
+    const long bytes = server_number(s, "persistence", "aof_current_size:");
     assert_true(bytes > 0);
     assert_int_equal(begin(store, NULL), 0);
     assert_int_equal(count_ready(store), 1);
     assert_int_equal(put(store, "never", NULL), 0);
     rollback(store);
     assert_int_equal(count_jobs(store), 1);
-    assert_int_equal(server_number(&s, "persistence", "aof_current_size:"), bytes);
+    assert_int_equal(server_number(s, "persistence", "aof_current_size:"), bytes);
     put_committed(store, "after");
-    assert_true(server_number(&s, "persistence", "aof_current_size:") > bytes);
+    assert_true(server_number(s, "persistence", "aof_current_size:") > bytes);
     store_close(store);
-    server_stop(&s);
 }
 
 static void rewrite_log(const struct server *s)
@@ -52,9 +48,8 @@ static void check_gone(struct store *store, struct store *other)
     assert_int_equal(store_ops(other)->verify(other, NULL, NULL, NULL), 0);
 }
 
-static void a_server_that_dies_in_mid_transaction_knows_nothing_of_it(void **state)
+TEST(a_server_that_dies_in_mid_transaction_knows_nothing_of_it)
 {
-    (void)state;
     for (int way = 0; way < 4; way++) {
         struct server s;
         server_start(&s, DURABLE);
@@ -75,9 +70,8 @@ static void a_server_that_dies_in_mid_transaction_knows_nothing_of_it(void **sta
 
 /* The replica takes over with what it has: copied before the transaction, or in the middle of it.
  */
-static void a_replica_that_takes_over_in_mid_transaction_knows_nothing_of_it(void **state)
+TEST(a_replica_that_takes_over_in_mid_transaction_knows_nothing_of_it)
 {
-    (void)state;
     for (int way = 0; way < 4; way++) {
         struct server primary, replica;
         struct proxy proxy;
@@ -105,14 +99,4 @@ static void a_replica_that_takes_over_in_mid_transaction_knows_nothing_of_it(voi
         server_stop(&replica);
         server_stop(&primary);
     }
-}
-
-CHECK_FILE(fail_over)
-{
-    const struct CMUnitTest tests[] = {
-        T(a_transaction_that_commits_nothing_leaves_the_log_alone),
-        T(a_server_that_dies_in_mid_transaction_knows_nothing_of_it),
-        T(a_replica_that_takes_over_in_mid_transaction_knows_nothing_of_it),
-    };
-    return cmocka_run_group_tests_name("redis fail-over", tests, NULL, NULL);
 }

@@ -7,15 +7,12 @@
 #include <hiredis/hiredis.h>
 #include <stdlib.h>
 
-static void a_handle_knows_no_job_that_the_server_has_lost(void **state)
+SERVER_TEST(a_handle_knows_no_job_that_the_server_has_lost, NULL)
 {
-    (void)state;
-    struct server s;
-    server_start(&s, NULL);
-    struct store *store = open_at(&s);
+    struct store *store = open_at(s);
     put_committed(store, "lost");
     start_committed(store, 1, 7);
-    server_restart(&s);
+    server_restart(s);
     assert_int_equal(begin(store, NULL), 0);
     assert_int_equal(settle(store, 1, 7), REDRIVE_E_NOT_FOUND);
     assert_int_equal(put(store, "new", NULL), 0);
@@ -23,22 +20,18 @@ static void a_handle_knows_no_job_that_the_server_has_lost(void **state)
     assert_int_equal(count_jobs(store), 1);
     assert_int_equal(store_ops(store)->verify(store, NULL, NULL, NULL), 0);
     store_close(store);
-    server_stop(&s);
 }
 
 /* The server goes on: only what is in it tells. */
-static void a_handle_notices_that_another_has_set_up_an_emptied_store(void **state)
+SERVER_TEST(a_handle_notices_that_another_has_set_up_an_emptied_store, NULL)
 {
-    (void)state;
-    struct server s;
     int64_t now, before, first, second;
-    server_start(&s, NULL);
-    struct store *other = open_at(&s), *store = open_at(&s);
+    struct store *other = open_at(s), *store = open_at(s);
     put_committed(store, "lost"); /* in the first partition of the store */
     start_committed(store, 1, 7);
     assert_int_equal(store_ops(store)->begin(store, 0, &now, &before, NULL), 0);
     assert_int_equal(store_ops(store)->commit(store, NULL), 0);
-    server_call(&s, "FLUSHALL");
+    server_call(s, "FLUSHALL");
     put_in_committed(other, "else", "elsewhere");
 
     /* It may have heard nothing of it yet: then its commit is refused. */
@@ -59,28 +52,22 @@ static void a_handle_notices_that_another_has_set_up_an_emptied_store(void **sta
     assert_int_equal(store_ops(other)->verify(other, NULL, NULL, NULL), 0);
     store_close(store);
     store_close(other);
-    server_stop(&s);
 }
 
 /* A library that somebody has thrown away is loaded again. */
-static void functions_that_are_gone_come_back(void **state)
+SERVER_TEST(functions_that_are_gone_come_back, NULL)
 {
-    (void)state;
-    struct server s;
-    server_start(&s, NULL);
-    struct store *store = open_at(&s);
+    struct store *store = open_at(s);
     put_committed(store, "before");
-    server_call(&s, "FUNCTION FLUSH");
+    server_call(s, "FUNCTION FLUSH");
     put_committed(store, "after");
     assert_int_equal(count_jobs(store), 2);
     store_close(store);
-    server_stop(&s);
 }
 
 /* Every word of a library counts, not only the version of the schema. */
-static void programs_with_other_scripts_bring_their_own(void **state)
+TEST(programs_with_other_scripts_bring_their_own)
 {
-    (void)state;
     static const char OTHER[] =
         "#!lua name=redrive_1\nredis.register_function('redrive_1_begin', function() return 7 end)";
     struct server s;
@@ -128,16 +115,13 @@ static int try_list(struct store *store, struct redrive_err *err)
 }
 
 /* Nothing is not the answer to what cannot be known. */
-static void a_read_of_a_store_that_is_gone_says_so(void **state)
+SERVER_TEST(a_read_of_a_store_that_is_gone_says_so, NULL)
 {
-    (void)state;
-    struct server s;
     struct redrive_err err = {0};
-    server_start(&s, NULL);
-    struct store *store = open_at(&s), *empty = open_at(&s);
+    struct store *store = open_at(s), *empty = open_at(s);
     assert_int_equal(try_queues(empty), 0);
     put_committed(store, "lost");
-    server_call(&s, "FLUSHALL");
+    server_call(s, "FLUSHALL");
     assert_int_equal(try_list(store, &err), REDRIVE_E_NOT_FOUND);
     assert_non_null(strstr(err.message, "gone"));
     assert_int_equal(try_queues(store), REDRIVE_E_NOT_FOUND);
@@ -148,13 +132,11 @@ static void a_read_of_a_store_that_is_gone_says_so(void **state)
     assert_int_equal(count_jobs(store), 1);
     store_close(store);
     store_close(empty);
-    server_stop(&s);
 }
 
 /* The numbers of its partitions mean others: they are forgotten before anything is said. */
-static void a_read_notices_that_another_store_is_there(void **state)
+TEST(a_read_notices_that_another_store_is_there)
 {
-    (void)state;
     for (int way = 0; way < 2; way++) {
         struct server s;
         struct redrive_err err = {0};
@@ -181,17 +163,4 @@ static void a_read_notices_that_another_store_is_there(void **state)
         store_close(other);
         server_stop(&s);
     }
-}
-
-CHECK_FILE(gone)
-{
-    const struct CMUnitTest tests[] = {
-        T(a_handle_knows_no_job_that_the_server_has_lost),
-        T(a_handle_notices_that_another_has_set_up_an_emptied_store),
-        T(functions_that_are_gone_come_back),
-        T(programs_with_other_scripts_bring_their_own),
-        T(a_read_of_a_store_that_is_gone_says_so),
-        T(a_read_notices_that_another_store_is_there),
-    };
-    return cmocka_run_group_tests_name("redis gone", tests, NULL, NULL);
 }

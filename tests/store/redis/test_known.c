@@ -5,28 +5,25 @@
 #include "server.h"
 #include "store/redis/private.h"
 
-static void what_a_handle_has_started_it_knows_until_a_commit_is_refused(void **state)
+SERVER_TEST(what_a_handle_has_started_it_knows_until_a_commit_is_refused, NULL)
 {
-    (void)state;
-    struct server s;
-    server_start(&s, NULL);
-    struct store *store = open_at(&s), *other = open_at(&s);
+    struct store *store = open_at(s), *other = open_at(s);
     for (int i = 1; i <= 4; i++) {
         put_committed(store, (char[]){(char)('a' + i), '\0'});
         start_committed(store, i, 7);
     }
     put_committed(other, "elsewhere");
     assert_int_equal(begin(store, NULL), 0);
-    long before = calls(&s);
+    long before = calls(s);
     assert_int_equal(settle(store, 1, 7), 0);
-    assert_int_equal(calls(&s), before);
+    assert_int_equal(calls(s), before);
     rollback(store);
     put_committed(other, "elsewhere again");
     assert_int_equal(begin(store, NULL), 0);
-    before = calls(&s);
+    before = calls(s);
     assert_int_equal(settle(store, 1, 7), 0);
     assert_int_equal(settle(store, 2, 7), 0);
-    assert_int_equal(calls(&s), before);
+    assert_int_equal(calls(s), before);
     assert_int_equal(store_ops(store)->commit(store, NULL), 0);
 
     /* What it knows is compared by the commit: then it reads, and goes on with the rest. */
@@ -45,12 +42,10 @@ static void what_a_handle_has_started_it_knows_until_a_commit_is_refused(void **
     assert_int_equal(store_ops(other)->verify(other, NULL, NULL, NULL), 0);
     store_close(store);
     store_close(other);
-    server_stop(&s);
 }
 
-static void what_others_change_after_a_fail_over_is_noticed(void **state)
+TEST(what_others_change_after_a_fail_over_is_noticed)
 {
-    (void)state;
     struct server primary, replica;
     server_start(&primary, PRIMARY);
     server_start(&replica, PRIMARY);
@@ -97,12 +92,9 @@ static void take_over(struct store *store, int64_t seq, uint64_t from, uint64_t 
     assert_int_equal(result.code, 0);
 }
 
-static void a_job_that_was_taken_over_is_the_others(void **state)
+SERVER_TEST(a_job_that_was_taken_over_is_the_others, NULL)
 {
-    (void)state;
-    struct server s;
-    server_start(&s, NULL);
-    struct store *store = open_at(&s), *other = open_at(&s);
+    struct store *store = open_at(s), *other = open_at(s);
     put_committed(store, "taken");
     put_committed(store, "almost taken");
     start_committed(store, 1, 7);
@@ -119,7 +111,6 @@ static void a_job_that_was_taken_over_is_the_others(void **state)
     assert_int_equal(store_ops(other)->verify(other, NULL, NULL, NULL), 0);
     store_close(store);
     store_close(other);
-    server_stop(&s);
 }
 
 /* Ends a job as a dead letter, with the token of the handle that has started it. */
@@ -136,12 +127,9 @@ static void make_dead(struct store *store, int64_t seq, uint64_t token)
 
 /* The handle has the row of the attempt before, which would refuse all of them, and a refusal is
  * nothing that a commit could check. */
-static void the_row_of_an_earlier_attempt_refuses_nothing(void **state)
+SERVER_TEST(the_row_of_an_earlier_attempt_refuses_nothing, NULL)
 {
-    (void)state;
-    struct server s;
-    server_start(&s, NULL);
-    struct store *store = open_at(&s), *other = open_at(&s);
+    struct store *store = open_at(s), *other = open_at(s);
     for (int i = 1; i <= 3; i++) {
         put_committed(store, (char[]){(char)('a' + i), '\0'});
         start_committed(store, i, 7);
@@ -168,18 +156,14 @@ static void the_row_of_an_earlier_attempt_refuses_nothing(void **state)
     assert_int_equal(store_ops(other)->verify(other, NULL, NULL, NULL), 0);
     store_close(store);
     store_close(other);
-    server_stop(&s);
 }
 
 /* What it is told of the job that has the id or the key is as of now. */
-static void a_submit_meets_a_job_as_it_is_now(void **state)
+SERVER_TEST(a_submit_meets_a_job_as_it_is_now, NULL)
 {
-    (void)state;
-    struct server s;
     struct arena arena;
     struct submit_result result;
-    server_start(&s, NULL);
-    struct store *store = open_at(&s), *other = open_at(&s);
+    struct store *store = open_at(s), *other = open_at(s);
     const struct job_spec spec = {.tenant = STR("acme"),
                                   .id = STR("a"),
                                   .task = STR("mail"),
@@ -202,7 +186,6 @@ static void a_submit_meets_a_job_as_it_is_now(void **state)
     arena_release(&arena);
     store_close(store);
     store_close(other);
-    server_stop(&s);
 }
 
 /* Ends a transaction that has changed something, after which only what is kept is there. */
@@ -214,14 +197,11 @@ static size_t count_kept(struct store *store)
     return store->entries.count;
 }
 
-static void a_row_is_kept_until_its_lease_has_ended(void **state)
+SERVER_TEST(a_row_is_kept_until_its_lease_has_ended, NULL)
 {
-    (void)state;
-    struct server s;
     struct move_result result;
     int64_t now, version;
-    server_start(&s, NULL);
-    struct store *store = open_at(&s);
+    struct store *store = open_at(s);
     put_committed(store, "long");
     put_committed(store, "short");
     start_committed(store, 1, 7);
@@ -238,7 +218,6 @@ static void a_row_is_kept_until_its_lease_has_ended(void **state)
     assert_int_equal(settle_committed(store, 2, 7), 0);
     assert_int_equal(settle_committed(store, 1, 7), 0);
     store_close(store);
-    server_stop(&s);
 }
 
 /* As if this handle had started another job like job 1, at that time. */
@@ -252,12 +231,9 @@ static void learn_started(struct store *store, int64_t seq, int64_t started_ms)
     e->now.job.status.started_ms = started_ms;
 }
 
-static void the_rows_that_are_kept_are_bounded(void **state)
+SERVER_TEST(the_rows_that_are_kept_are_bounded, NULL)
 {
-    (void)state;
-    struct server s;
-    server_start(&s, NULL);
-    struct store *store = open_at(&s);
+    struct store *store = open_at(s);
     put_committed(store, "a");
     start_committed(store, 1, 7);
     const struct entry *first = rd_entry_known(store, 1);
@@ -277,16 +253,12 @@ static void the_rows_that_are_kept_are_bounded(void **state)
     assert_null(rd_entry_known(store, 1001));
     assert_int_equal(settle_committed(store, 1, 7), 0);
     store_close(store);
-    server_stop(&s);
 }
 
-static void rows_that_are_kept_are_not_copied_with_every_commit(void **state)
+SERVER_TEST(rows_that_are_kept_are_not_copied_with_every_commit, NULL)
 {
-    (void)state;
-    struct server s;
     struct entry *e;
-    server_start(&s, NULL);
-    struct store *store = open_at(&s);
+    struct store *store = open_at(s);
     put_committed(store, "a");
     start_committed(store, 1, 7);
     const struct entry *first = rd_entry_known(store, 1);
@@ -301,7 +273,6 @@ static void rows_that_are_kept_are_not_copied_with_every_commit(void **state)
         assert_int_equal(store->n_kept, i);
     }
     store_close(store);
-    server_stop(&s);
 }
 
 /* A primary with commits that its replica never got follows it, and then takes over again. `store`
@@ -328,9 +299,8 @@ static void lose_and_come_back(const struct server *first, const struct server *
 }
 
 /* Commits are as many as before, but they are others. */
-static void a_commit_that_a_fail_over_has_lost_is_not_known_any_more(void **state)
+TEST(a_commit_that_a_fail_over_has_lost_is_not_known_any_more)
 {
-    (void)state;
     for (int meanwhile = 0; meanwhile < 2; meanwhile++) {
         struct server first, second;
         int64_t now, before, after;
@@ -360,20 +330,4 @@ static void a_commit_that_a_fail_over_has_lost_is_not_known_any_more(void **stat
         server_stop(&first);
         server_stop(&second);
     }
-}
-
-CHECK_FILE(known)
-{
-    const struct CMUnitTest tests[] = {
-        T(what_a_handle_has_started_it_knows_until_a_commit_is_refused),
-        T(what_others_change_after_a_fail_over_is_noticed),
-        T(a_job_that_was_taken_over_is_the_others),
-        T(the_row_of_an_earlier_attempt_refuses_nothing),
-        T(a_submit_meets_a_job_as_it_is_now),
-        T(a_row_is_kept_until_its_lease_has_ended),
-        T(the_rows_that_are_kept_are_bounded),
-        T(rows_that_are_kept_are_not_copied_with_every_commit),
-        T(a_commit_that_a_fail_over_has_lost_is_not_known_any_more),
-    };
-    return cmocka_run_group_tests_name("redis known", tests, NULL, NULL);
 }

@@ -52,9 +52,8 @@ static size_t kept_bytes(const struct store *store)
            store->row.capacity;
 }
 
-static void payloads_are_not_kept_after_their_commit(void **state)
+TEST(payloads_are_not_kept_after_their_commit)
 {
-    (void)state;
     struct server s;
     struct store *store = set_out(&s);
     for (int i = 0; i < 40; i += 4) {
@@ -74,9 +73,8 @@ static void payloads_are_not_kept_after_their_commit(void **state)
     end(&s, store);
 }
 
-static void rows_of_running_jobs_outlive_large_payloads(void **state)
+TEST(rows_of_running_jobs_outlive_large_payloads)
 {
-    (void)state;
     struct server s;
     struct store *store = set_out(&s);
     put_committed(store, "small");
@@ -93,9 +91,8 @@ static void rows_of_running_jobs_outlive_large_payloads(void **state)
 }
 
 /* The request of the commit and that which looks ahead change places with each other. */
-static void a_commit_after_one_that_looked_ahead_may_be_as_large(void **state)
+TEST(a_commit_after_one_that_looked_ahead_may_be_as_large)
 {
-    (void)state;
     static const struct claim_filter ONE = {.limit = 1};
     struct server s;
     struct store *store = set_out(&s);
@@ -126,9 +123,8 @@ static void check_claim(struct server *s, struct store *store, size_t max_bytes,
     rollback(store);
 }
 
-static void a_claim_of_many_bytes_is_read_in_several_replies(void **state)
+TEST(a_claim_of_many_bytes_is_read_in_several_replies)
 {
-    (void)state;
     struct server s;
     struct store *store = set_out(&s);
     for (int i = 0; i < 40; i += 8) {
@@ -141,15 +137,4 @@ static void a_claim_of_many_bytes_is_read_in_several_replies(void **state)
     check_claim(&s, store, 20 * MIB, 19, 2);
     check_claim(&s, store, 0, 40, 1);
     end(&s, store);
-}
-
-CHECK_FILE(large)
-{
-    const struct CMUnitTest tests[] = {
-        T(payloads_are_not_kept_after_their_commit),
-        T(rows_of_running_jobs_outlive_large_payloads),
-        T(a_commit_after_one_that_looked_ahead_may_be_as_large),
-        T(a_claim_of_many_bytes_is_read_in_several_replies),
-    };
-    return cmocka_run_group_tests_name("redis large", tests, NULL, NULL);
 }

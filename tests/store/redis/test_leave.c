@@ -18,9 +18,8 @@ static void await(const struct server *s, const char *command, const char *text)
     }
 }
 
-static void a_handle_leaves_a_primary_that_has_become_a_replica(void **state)
+TEST(a_handle_leaves_a_primary_that_has_become_a_replica)
 {
-    (void)state;
     struct server a, b;
     struct redrive_err err = {0};
     server_start(&a, PRIMARY);
@@ -52,9 +51,8 @@ static void a_handle_leaves_a_primary_that_has_become_a_replica(void **state)
 }
 
 /* It takes connections, as the system does that for it, and never answers. */
-static void a_handle_leaves_a_server_that_hangs(void **state)
+TEST(a_handle_leaves_a_server_that_hangs)
 {
-    (void)state;
     struct server a, b;
     server_start(&a, PRIMARY);
     server_start(&b, PRIMARY);
@@ -73,13 +71,4 @@ static void a_handle_leaves_a_server_that_hangs(void **state)
     store_close(store);
     server_stop(&a);
     server_stop(&b);
-}
-
-CHECK_FILE(leave)
-{
-    const struct CMUnitTest tests[] = {
-        T(a_handle_leaves_a_primary_that_has_become_a_replica),
-        T(a_handle_leaves_a_server_that_hangs),
-    };
-    return cmocka_run_group_tests_name("redis leave", tests, NULL, NULL);
 }

@@ -20,9 +20,8 @@ static long used(const struct server *s)
     return strtol(line + strlen("used_memory:"), NULL, 10);
 }
 
-static void a_waiting_job_costs_little_more_than_its_bytes(void **state)
+TEST(a_waiting_job_costs_little_more_than_its_bytes)
 {
-    (void)state;
     struct server s;
     struct store *store = NULL;
     struct id_gen ids;
@@ -59,12 +58,4 @@ static void a_waiting_job_costs_little_more_than_its_bytes(void **state)
     arena_release(&arena);
     store_close(store);
     server_stop(&s);
-}
-
-CHECK_FILE(memory)
-{
-    const struct CMUnitTest tests[] = {
-        T(a_waiting_job_costs_little_more_than_its_bytes),
-    };
-    return cmocka_run_group_tests_name("redis memory", tests, NULL, NULL);
 }

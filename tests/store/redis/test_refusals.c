@@ -24,9 +24,8 @@ static int open_as(const struct server *s, const char *who, struct redrive_err *
     return open_at(url, "", err);
 }
 
-static void urls_that_lead_nowhere_are_named(void **state)
+TEST(urls_that_lead_nowhere_are_named)
 {
-    (void)state;
     static const struct {
         const char *url;
         const char *says;
@@ -59,9 +58,8 @@ static void urls_that_lead_nowhere_are_named(void **state)
     assert_non_null(strstr(err.detail, "127.0.0.1:1"));
 }
 
-static void passwords_users_and_databases_are_used(void **state)
+TEST(passwords_users_and_databases_are_used)
 {
-    (void)state;
     struct server s;
     struct redrive_err err;
     static const char *const SETTINGS[] = {"--requirepass", "secret", NULL};
@@ -87,9 +85,8 @@ static void passwords_users_and_databases_are_used(void **state)
 }
 
 /* The rights that docs/redis.md lists are enough; without one the refusal names it. */
-static void sockets_are_used(void **state)
+TEST(sockets_are_used)
 {
-    (void)state;
     struct server s;
     struct redrive_err err;
     char path[64], url[80];
@@ -105,19 +102,16 @@ static void sockets_are_used(void **state)
     assert_non_null(strstr(err.detail, path));
 }
 
-static void rights_that_are_missing_are_named(void **state)
+SERVER_TEST(rights_that_are_missing_are_named, NULL)
 {
-    (void)state;
-    struct server s;
     struct redrive_err err;
-    server_start(&s, NULL);
-    server_call(&s,
+    server_call(s,
                 "ACL SETUSER queue on >secret ~{jobs}:* &{jobs}:* -@all +@hash +@sortedset +@set "
                 "+@string +@keyspace +@connection +@pubsub +fcall +function|load +info +time "
                 "+config|get -keys -flushall -flushdb");
-    server_call(&s, "ACL SETUSER weak on >secret ~{jobs}:* &* +@all -fcall");
+    server_call(s, "ACL SETUSER weak on >secret ~{jobs}:* &* +@all -fcall");
     char url[128];
-    snprintf(url, sizeof url, "redis://queue:secret@127.0.0.1:%d?prefix=jobs", s.port);
+    snprintf(url, sizeof url, "redis://queue:secret@127.0.0.1:%d?prefix=jobs", s->port);
     if (open_at(url, "", &err) != 0)
         fail_msg("%s; %s", err.message, err.detail);
     struct kit place = {0}, k;
@@ -127,15 +121,13 @@ static void rights_that_are_missing_are_named(void **state)
     kit_settle(&k, seq, kit_start(&k, seq), decision_completed());
     assert_int_equal(kit_state(&k, seq), REDRIVE_STATE_COMPLETED);
     kit_close(&k);
-    snprintf(url, sizeof url, "redis://weak:secret@127.0.0.1:%d?prefix=jobs", s.port);
+    snprintf(url, sizeof url, "redis://weak:secret@127.0.0.1:%d?prefix=jobs", s->port);
     assert_int_equal(open_at(url, "", &err), REDRIVE_E_DENIED);
     assert_non_null(strstr(err.detail, "fcall"));
-    server_stop(&s);
 }
 
-static void servers_that_would_lose_jobs_or_cannot_be_written_to_are_refused(void **state)
+TEST(servers_that_would_lose_jobs_or_cannot_be_written_to_are_refused)
 {
-    (void)state;
     struct server s;
     struct redrive_err err;
     static const char *const EVICTS[] = {"--maxmemory", "50mb", "--maxmemory-policy", "allkeys-lru",
@@ -167,9 +159,8 @@ static void servers_that_would_lose_jobs_or_cannot_be_written_to_are_refused(voi
     server_stop(&s);
 }
 
-static void of_several_servers_the_one_that_can_be_written_to_is_used(void **state)
+TEST(of_several_servers_the_one_that_can_be_written_to_is_used)
 {
-    (void)state;
     struct server primary, replica;
     struct redrive_err err;
     char url[128], port[16];
@@ -190,25 +181,20 @@ static void of_several_servers_the_one_that_can_be_written_to_is_used(void **sta
 }
 
 /* Nothing leads from one to the other: nothing of that kind was ever released. */
-static void data_of_an_older_version_is_refused_with_what_to_do(void **state)
+SERVER_TEST(data_of_an_older_version_is_refused_with_what_to_do, NULL)
 {
-    (void)state;
-    struct server s;
     struct redrive_err err;
-    server_start(&s, NULL);
-    assert_int_equal(open_at(s.url, "", &err), 0);
-    server_call(&s, "HSET {redrive}:root schema 1");
-    assert_int_equal(open_at(s.url, "", &err), REDRIVE_E_STATE);
+    assert_int_equal(open_at(s->url, "", &err), 0);
+    server_call(s, "HSET {redrive}:root schema 1");
+    assert_int_equal(open_at(s->url, "", &err), REDRIVE_E_STATE);
     assert_non_null(strstr(err.message, "older"));
     assert_non_null(strstr(err.detail, "version 1"));
     assert_non_null(strstr(err.detail, "with 5"));
     assert_non_null(strstr(err.hint, "prefix"));
-    server_stop(&s);
 }
 
-static void data_of_a_newer_version_is_refused_but_may_be_looked_at(void **state)
+TEST(data_of_a_newer_version_is_refused_but_may_be_looked_at)
 {
-    (void)state;
     struct server s;
     struct redrive_err err;
     struct store *look = NULL;
@@ -244,9 +230,8 @@ static void check_durability(const char *const *settings, enum store_durability 
     server_stop(&s);
 }
 
-static void durability_is_what_the_server_is_set_to(void **state)
+TEST(durability_is_what_the_server_is_set_to)
 {
-    (void)state;
     static const char *const ALWAYS[] = {"--appendonly", "yes", "--appendfsync", "always", NULL};
     static const char *const SOMETIMES[] = {"--appendonly", "yes", "--appendfsync", "everysec",
                                             NULL};
@@ -255,20 +240,4 @@ static void durability_is_what_the_server_is_set_to(void **state)
     check_durability(SOMETIMES, STORE_SURVIVES_PROCESS, "two seconds");
     check_durability(SNAPSHOTS, STORE_SURVIVES_PROCESS, "last snapshot");
     check_durability(NULL, STORE_FORGETS, "when the server ends");
-}
-
-CHECK_FILE(refusals)
-{
-    const struct CMUnitTest tests[] = {
-        T(urls_that_lead_nowhere_are_named),
-        T(passwords_users_and_databases_are_used),
-        T(sockets_are_used),
-        T(rights_that_are_missing_are_named),
-        T(servers_that_would_lose_jobs_or_cannot_be_written_to_are_refused),
-        T(of_several_servers_the_one_that_can_be_written_to_is_used),
-        T(data_of_an_older_version_is_refused_with_what_to_do),
-        T(data_of_a_newer_version_is_refused_but_may_be_looked_at),
-        T(durability_is_what_the_server_is_set_to),
-    };
-    return cmocka_run_group_tests_name("redis refusals", tests, NULL, NULL);
 }

@@ -155,28 +155,24 @@ static void check_nothing_is_left(const char *row)
     server_stop(&s);
 }
 
-static void nothing_names_a_job_whose_row_is_noise(void **state)
+TEST(nothing_names_a_job_whose_row_is_noise)
 {
-    (void)state;
     check_nothing_is_left("xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx");
 }
 
-static void nothing_names_a_job_whose_row_is_cut_off(void **state)
+TEST(nothing_names_a_job_whose_row_is_cut_off)
 {
-    (void)state;
     check_nothing_is_left("x");
 }
 
-static void nothing_names_a_job_whose_row_is_gone(void **state)
+TEST(nothing_names_a_job_whose_row_is_gone)
 {
-    (void)state;
     check_nothing_is_left(NULL);
 }
 
 /* What cannot be kept stays; what was kept, and not removed, is removed the next time. */
-static void a_job_is_removed_only_when_it_is_kept(void **state)
+TEST(a_job_is_removed_only_when_it_is_kept)
 {
-    (void)state;
     struct server s;
     struct kit k;
     struct store_repaired did;
@@ -212,9 +208,8 @@ static void damage_first(void *ctx)
     damage(ctx, 1, "yyyyyyyyyyyyyyyyyyyyyyyyy");
 }
 
-static void a_row_that_was_written_meanwhile_stays(void **state)
+TEST(a_row_that_was_written_meanwhile_stays)
 {
-    (void)state;
     struct server s;
     struct kit k;
     struct store_repaired did;
@@ -237,9 +232,8 @@ static void a_row_that_was_written_meanwhile_stays(void **state)
 
 /* A handle that has started a job does not settle it once it was set aside, nor does its commit
  * bring anything of it back. */
-static void a_running_job_that_was_set_aside_is_not_settled(void **state)
+TEST(a_running_job_that_was_set_aside_is_not_settled)
 {
-    (void)state;
     struct server s;
     struct kit k, other;
     struct store_repaired did;
@@ -268,17 +262,4 @@ static void a_running_job_that_was_set_aside_is_not_settled(void **state)
     kit_close(&other);
     kit_close(&k);
     server_stop(&s);
-}
-
-CHECK_FILE(repair)
-{
-    const struct CMUnitTest tests[] = {
-        T(nothing_names_a_job_whose_row_is_noise),
-        T(nothing_names_a_job_whose_row_is_cut_off),
-        T(nothing_names_a_job_whose_row_is_gone),
-        T(a_job_is_removed_only_when_it_is_kept),
-        T(a_row_that_was_written_meanwhile_stays),
-        T(a_running_job_that_was_set_aside_is_not_settled),
-    };
-    return cmocka_run_group_tests_name("redis repair", tests, NULL, NULL);
 }

@@ -16,12 +16,9 @@ static void begin_both(struct store *a, struct store *b)
     assert_int_equal(begin(b, NULL), 0);
 }
 
-static void a_job_is_reserved_until_the_transaction_ends(void **state)
+SERVER_TEST(a_job_is_reserved_until_the_transaction_ends, NULL)
 {
-    (void)state;
-    struct server s;
-    server_start(&s, NULL);
-    struct store *store = open_at(&s), *other = open_at(&s);
+    struct store *store = open_at(s), *other = open_at(s);
     put_committed(store, "a");
     begin_both(store, other);
     assert_int_equal(count_ready(store), 1);
@@ -32,23 +29,19 @@ static void a_job_is_reserved_until_the_transaction_ends(void **state)
     assert_int_equal(count_ready(other), 1);
     assert_int_equal(start(other, 1, 7), 0);
     assert_int_equal(store_ops(other)->commit(other, NULL), 0);
-    assert_string_equal(server_call(&s, "EXISTS {redrive}:reserved"), "0");
+    assert_string_equal(server_call(s, "EXISTS {redrive}:reserved"), "0");
     begin_both(store, other);
     assert_int_equal(count_ready(store), 0);
     rollback(store);
     rollback(other);
     store_close(store);
     store_close(other);
-    server_stop(&s);
 }
 
 /* Whoever has it may be dead. */
-static void a_reservation_ends_by_itself(void **state)
+SERVER_TEST(a_reservation_ends_by_itself, NULL)
 {
-    (void)state;
-    struct server s;
-    server_start(&s, NULL);
-    struct store *store = open_at(&s), *other = open_at(&s);
+    struct store *store = open_at(s), *other = open_at(s);
     put_committed(store, "a");
     begin_both(store, other);
     assert_int_equal(count_ready(store), 1);
@@ -61,16 +54,12 @@ static void a_reservation_ends_by_itself(void **state)
     assert_int_equal(settle_committed(store, 1, 7), 0);
     store_close(store);
     store_close(other);
-    server_stop(&s);
 }
 
-static void who_comes_too_late_is_refused_and_goes_on_with_the_rest(void **state)
+SERVER_TEST(who_comes_too_late_is_refused_and_goes_on_with_the_rest, NULL)
 {
-    (void)state;
-    struct server s;
     struct redrive_err err = {0};
-    server_start(&s, NULL);
-    struct store *store = open_at(&s), *other = open_at(&s);
+    struct store *store = open_at(s), *other = open_at(s);
     put_committed(store, "a");
     put_committed(store, "b");
     begin_both(store, other);
@@ -94,7 +83,6 @@ static void who_comes_too_late_is_refused_and_goes_on_with_the_rest(void **state
     assert_int_equal(store_ops(store)->verify(store, NULL, NULL, NULL), 0);
     store_close(store);
     store_close(other);
-    server_stop(&s);
 }
 
 #define MANY        1300
@@ -144,9 +132,8 @@ static bool are_given_once(bool *ret_in_time)
 }
 
 /* They are known at once, or asked for. */
-static void many_that_are_reserved_are_passed_over(void **state)
+TEST(many_that_are_reserved_are_passed_over)
 {
-    (void)state;
     bool in_time = false, is_once = false;
     for (int tries = 0; tries < 20 && !in_time; tries++)
         is_once = are_given_once(&in_time);
@@ -154,25 +141,20 @@ static void many_that_are_reserved_are_passed_over(void **state)
 }
 
 /* A clock that was an hour ahead. */
-static void a_reservation_that_lasts_too_long_is_none(void **state)
+SERVER_TEST(a_reservation_that_lasts_too_long_is_none, NULL)
 {
-    (void)state;
-    struct server s;
-    server_start(&s, NULL);
-    struct store *store = open_at(&s);
+    struct store *store = open_at(s);
     put_committed(store, "a");
-    server_call(&s, "ZADD {redrive}:reserved 9000000000000 1");
+    server_call(s, "ZADD {redrive}:reserved 9000000000000 1");
     assert_int_equal(begin(store, NULL), 0);
     assert_int_equal(count_ready(store), 1);
     rollback(store);
     store_close(store);
-    server_stop(&s);
 }
 
 /* The log has heard nothing of the reservation, and all of the start, or neither. */
-static void a_server_that_dies_in_between_has_the_job_once(void **state)
+TEST(a_server_that_dies_in_between_has_the_job_once)
 {
-    (void)state;
     for (int commits = 0; commits < 2; commits++) {
         struct server s;
         server_start(&s, DURABLE);
@@ -203,17 +185,4 @@ static void a_server_that_dies_in_between_has_the_job_once(void **state)
         store_close(other);
         server_stop(&s);
     }
-}
-
-CHECK_FILE(reserved)
-{
-    const struct CMUnitTest tests[] = {
-        T(a_job_is_reserved_until_the_transaction_ends),
-        T(a_reservation_ends_by_itself),
-        T(who_comes_too_late_is_refused_and_goes_on_with_the_rest),
-        T(many_that_are_reserved_are_passed_over),
-        T(a_reservation_that_lasts_too_long_is_none),
-        T(a_server_that_dies_in_between_has_the_job_once),
-    };
-    return cmocka_run_group_tests_name("redis reserved", tests, NULL, NULL);
 }

@@ -26,9 +26,8 @@ static void end(struct server *s, struct store *store)
     server_stop(s);
 }
 
-static void a_settle_takes_one(void **state)
+TEST(a_settle_takes_one)
 {
-    (void)state;
     struct server s;
     struct store *store = set_out(&s);
     const long before = calls(&s);
@@ -40,9 +39,8 @@ static void a_settle_takes_one(void **state)
     end(&s, store);
 }
 
-static void a_settle_with_a_claim_takes_two(void **state)
+TEST(a_settle_with_a_claim_takes_two)
 {
-    (void)state;
     struct server s;
     struct job_page page = {0};
     struct store *store = set_out(&s);
@@ -59,9 +57,8 @@ static void a_settle_with_a_claim_takes_two(void **state)
 }
 
 /* A limit that the claim goes by is compared by the commit, and not read before. */
-static void a_claim_with_a_gate_takes_two(void **state)
+TEST(a_claim_with_a_gate_takes_two)
 {
-    (void)state;
     struct server s;
     struct store *store = set_out(&s);
     struct shared_row row = {.kind = SHARED_LIMIT, .tenant = STR("acme"), .key = STR("l")};
@@ -90,9 +87,8 @@ static void a_claim_with_a_gate_takes_two(void **state)
     end(&s, store);
 }
 
-static void a_submit_takes_two(void **state)
+TEST(a_submit_takes_two)
 {
-    (void)state;
     struct server s;
     struct store *store = set_out(&s);
     const long before = calls(&s);
@@ -101,9 +97,8 @@ static void a_submit_takes_two(void **state)
     end(&s, store);
 }
 
-static void a_claim_that_finds_nothing_takes_one(void **state)
+TEST(a_claim_that_finds_nothing_takes_one)
 {
-    (void)state;
     struct server s;
     struct store *store = set_out(&s);
     start_committed(store, 3, 7);
@@ -115,9 +110,8 @@ static void a_claim_that_finds_nothing_takes_one(void **state)
     end(&s, store);
 }
 
-static void heartbeats_take_one(void **state)
+TEST(heartbeats_take_one)
 {
-    (void)state;
     struct server s;
     struct store *store = set_out(&s);
     const struct extend_move moves[] = {{1, 7, INT64_MAX / 2}, {2, 7, INT64_MAX / 2}};
@@ -133,9 +127,8 @@ static void heartbeats_take_one(void **state)
 }
 
 /* The jobs of a state, and the commit that removes them. */
-static void a_sweep_takes_two(void **state)
+TEST(a_sweep_takes_two)
 {
-    (void)state;
     struct server s;
     struct scan scan = {
         .limit = 10, .states = 1u << REDRIVE_STATE_COMPLETED, .before_ms = INT64_MAX};
@@ -156,9 +149,8 @@ static void a_sweep_takes_two(void **state)
 }
 
 /* All that is shared is read with one question, however many kinds there are. */
-static void what_is_shared_takes_one(void **state)
+TEST(what_is_shared_takes_one)
 {
-    (void)state;
     struct server s;
     struct store *store = set_out(&s);
     const long before = calls(&s);
@@ -176,9 +168,8 @@ static void what_is_shared_takes_one(void **state)
 }
 
 /* A job that goes from one state to another between two questions would be missed by both. */
-static void the_plan_of_a_listing_takes_one(void **state)
+TEST(the_plan_of_a_listing_takes_one)
 {
-    (void)state;
     struct server s;
     struct job_page page = {0};
     struct store *store = set_out(&s);
@@ -193,20 +184,4 @@ static void the_plan_of_a_listing_takes_one(void **state)
     assert_int_equal(calls(&s) - before, 2); /* which jobs, and their rows */
     job_page_release(&page);
     end(&s, store);
-}
-
-CHECK_FILE(round_trips)
-{
-    const struct CMUnitTest tests[] = {
-        T(a_settle_takes_one),
-        T(a_settle_with_a_claim_takes_two),
-        T(a_claim_with_a_gate_takes_two),
-        T(a_submit_takes_two),
-        T(a_claim_that_finds_nothing_takes_one),
-        T(heartbeats_take_one),
-        T(a_sweep_takes_two),
-        T(what_is_shared_takes_one),
-        T(the_plan_of_a_listing_takes_one),
-    };
-    return cmocka_run_group_tests_name("redis round trips", tests, NULL, NULL);
 }

@@ -17,9 +17,8 @@ static long looks(const struct server *s)
     return sum;
 }
 
-static void a_list_of_a_small_tenant_does_not_pay_for_the_others(void **state)
+TEST(a_list_of_a_small_tenant_does_not_pay_for_the_others)
 {
-    (void)state;
     struct server s;
     struct kit k = {.now_ms = KIT_START_MS};
     arena_init(&k.arena);
@@ -59,9 +58,8 @@ static void fill_users(struct kit *k)
 }
 
 /* The server does not know the users of jobs: all are read, many at a time. */
-static void a_list_by_what_the_server_cannot_check_reads_many_at_a_time(void **state)
+TEST(a_list_by_what_the_server_cannot_check_reads_many_at_a_time)
 {
-    (void)state;
     struct server s;
     struct kit k = {.now_ms = KIT_START_MS};
     arena_init(&k.arena);
@@ -80,9 +78,8 @@ static void a_list_by_what_the_server_cannot_check_reads_many_at_a_time(void **s
     server_stop(&s);
 }
 
-static void a_list_of_jobs_that_are_few_has_all_of_them(void **state)
+TEST(a_list_of_jobs_that_are_few_has_all_of_them)
 {
-    (void)state;
     struct server s;
     struct kit k = {.now_ms = KIT_START_MS};
     arena_init(&k.arena);
@@ -114,14 +111,4 @@ static void a_list_of_jobs_that_are_few_has_all_of_them(void **state)
         }
     kit_close(&k);
     server_stop(&s);
-}
-
-CHECK_FILE(scale)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_list_of_a_small_tenant_does_not_pay_for_the_others),
-        cmocka_unit_test(a_list_by_what_the_server_cannot_check_reads_many_at_a_time),
-        cmocka_unit_test(a_list_of_jobs_that_are_few_has_all_of_them),
-    };
-    return cmocka_run_group_tests_name("redis scale", tests, NULL, NULL);
 }

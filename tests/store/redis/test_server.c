@@ -62,14 +62,11 @@ static int child_end(struct child *child)
     return status;
 }
 
-static void a_process_that_is_killed_leaves_nothing(void **state)
+SERVER_TEST(a_process_that_is_killed_leaves_nothing, NULL)
 {
-    (void)state;
-    struct server s;
-    server_start(&s, NULL);
-    struct store *store = open_at(&s);
+    struct store *store = open_at(s);
     put_committed(store, "before");
-    struct child child = child_start(&s);
+    struct child child = child_start(s);
     assert_int_equal(count_jobs(store), 1);
     kill(child.pid, SIGKILL);
     child_end(&child);
@@ -80,17 +77,13 @@ static void a_process_that_is_killed_leaves_nothing(void **state)
     start_committed(store, 1, 8);
     assert_int_equal(store_ops(store)->verify(store, NULL, NULL, NULL), 0);
     store_close(store);
-    server_stop(&s);
 }
 
-static void a_process_that_sleeps_in_its_transaction_is_refused_what_others_have_taken(void **state)
+SERVER_TEST(a_process_that_sleeps_in_its_transaction_is_refused_what_others_have_taken, NULL)
 {
-    (void)state;
-    struct server s;
-    server_start(&s, NULL);
-    struct store *store = open_at(&s);
+    struct store *store = open_at(s);
     put_committed(store, "before");
-    struct child child = child_start(&s);
+    struct child child = child_start(s);
     kill(child.pid, SIGSTOP);
     start_committed(store, 1, 8);
     kill(child.pid, SIGCONT);
@@ -102,19 +95,15 @@ static void a_process_that_sleeps_in_its_transaction_is_refused_what_others_have
     assert_int_equal(settle_committed(store, 1, 8), 0);
     assert_int_equal(store_ops(store)->verify(store, NULL, NULL, NULL), 0);
     store_close(store);
-    server_stop(&s);
 }
 
-static void a_server_that_dies_in_mid_transaction_comes_back_without_it(void **state)
+SERVER_TEST(a_server_that_dies_in_mid_transaction_comes_back_without_it, DURABLE)
 {
-    (void)state;
-    struct server s;
     struct redrive_err err = {0};
-    server_start(&s, DURABLE);
-    struct store *store = open_at(&s), *other = open_at(&s);
+    struct store *store = open_at(s), *other = open_at(s);
     put_committed(store, "before");
     begin_half(store, true);
-    server_restart(&s);
+    server_restart(s);
     assert_int_equal(count_jobs(other), 1);
     assert_int_equal(store_ops(store)->commit(store, &err), REDRIVE_E_CANCELLED);
     store_ops(store)->rollback(store);
@@ -124,38 +113,30 @@ static void a_server_that_dies_in_mid_transaction_comes_back_without_it(void **s
     assert_int_equal(store_ops(other)->verify(other, NULL, NULL, NULL), 0);
     store_close(store);
     store_close(other);
-    server_stop(&s);
 }
 
-static void a_handle_survives_a_server_that_was_away(void **state)
+SERVER_TEST(a_handle_survives_a_server_that_was_away, DURABLE)
 {
-    (void)state;
-    struct server s;
     struct redrive_err err = {0};
-    server_start(&s, DURABLE);
-    struct store *store = open_at(&s);
+    struct store *store = open_at(s);
     put_committed(store, "before");
-    server_kill(&s);
+    server_kill(s);
     assert_int_equal(begin(store, &err), REDRIVE_E_IO);
     assert_non_null(strstr(err.message, "Redis server"));
     assert_int_equal(store_ops(store)->wait(store, 5, NULL, &err), REDRIVE_E_IO);
-    server_restart(&s);
+    server_restart(s);
     put_committed(store, "after");
     assert_int_equal(count_jobs(store), 2);
     store_close(store);
-    server_stop(&s);
 }
 
-static void a_connection_that_breaks_before_the_commit_is_told_exactly(void **state)
+SERVER_TEST(a_connection_that_breaks_before_the_commit_is_told_exactly, NULL)
 {
-    (void)state;
-    struct server s;
     struct redrive_err err = {0};
-    server_start(&s, NULL);
-    struct store *store = open_at(&s);
+    struct store *store = open_at(s);
     assert_int_equal(begin(store, &err), 0);
     assert_int_equal(put(store, "lost", &err), 0);
-    server_call(&s, "CLIENT KILL TYPE normal");
+    server_call(s, "CLIENT KILL TYPE normal");
     assert_int_equal(store_ops(store)->commit(store, &err), REDRIVE_E_CANCELLED);
     assert_non_null(strstr(err.detail, "none"));
     store_ops(store)->rollback(store);
@@ -163,34 +144,28 @@ static void a_connection_that_breaks_before_the_commit_is_told_exactly(void **st
     put_committed(store, "lost");
     assert_int_equal(count_jobs(store), 1);
     store_close(store);
-    server_stop(&s);
 }
 
 /* What was read before it is still what the commit compares. */
-static void a_connection_that_breaks_within_a_transaction_is_not_missed(void **state)
+SERVER_TEST(a_connection_that_breaks_within_a_transaction_is_not_missed, NULL)
 {
-    (void)state;
-    struct server s;
     struct redrive_err err = {0};
-    server_start(&s, NULL);
-    struct store *store = open_at(&s);
+    struct store *store = open_at(s);
     put_committed(store, "before");
     assert_int_equal(begin(store, &err), 0);
     assert_int_equal(count_ready(store), 1);
-    server_call(&s, "CLIENT KILL TYPE normal");
+    server_call(s, "CLIENT KILL TYPE normal");
     assert_int_equal(start(store, 1, 7), 0);
     assert_int_equal(put(store, "kept", &err), 0);
     assert_int_equal(store_ops(store)->commit(store, &err), 0);
     assert_int_equal(settle_committed(store, 1, 7), 0);
     assert_int_equal(count_jobs(store), 2);
     store_close(store);
-    server_stop(&s);
 }
 
 /* The server has made the commit, and knows it when it is asked. */
-static void a_commit_whose_answer_is_lost_is_told_exactly(void **state)
+TEST(a_commit_whose_answer_is_lost_is_told_exactly)
 {
-    (void)state;
     struct server s;
     struct proxy proxy;
     struct redrive_err err = {0};
@@ -220,32 +195,27 @@ static void a_commit_whose_answer_is_lost_is_told_exactly(void **state)
 }
 
 /* The server says so before the commit begins: it may be repeated at once. */
-static void a_commit_that_the_server_refuses_is_known_not_to_have_happened(void **state)
+SERVER_TEST(a_commit_that_the_server_refuses_is_known_not_to_have_happened, NULL)
 {
-    (void)state;
-    struct server s;
     struct redrive_err err = {0};
-    server_start(&s, NULL);
-    struct store *store = open_at(&s);
+    struct store *store = open_at(s);
     put_committed(store, "before");
     assert_int_equal(begin(store, &err), 0);
     assert_int_equal(put(store, "refused", &err), 0);
-    server_call(&s, "CONFIG SET min-replicas-to-write 1");
+    server_call(s, "CONFIG SET min-replicas-to-write 1");
     assert_int_equal(store_ops(store)->commit(store, &err), REDRIVE_E_IO);
     assert_non_null(strstr(err.message, "too few replicas"));
     assert_true(store_base(store)->is_rolled_back);
     rollback(store);
-    server_call(&s, "CONFIG SET min-replicas-to-write 0");
+    server_call(s, "CONFIG SET min-replicas-to-write 0");
     assert_int_equal(count_jobs(store), 1);
     put_committed(store, "refused");
     assert_int_equal(store_ops(store)->verify(store, NULL, NULL, NULL), 0);
     store_close(store);
-    server_stop(&s);
 }
 
-static void what_is_said_of_a_function_that_did_not_begin_is_told_apart(void **state)
+TEST(what_is_said_of_a_function_that_did_not_begin_is_told_apart)
 {
-    (void)state;
     static const char *const UNDONE[] = {
         "MISCONF Redis is configured to save RDB snapshots, but it's unable to persist to disk.",
         "NOREPLICAS Not enough good replicas to write.",
@@ -273,20 +243,17 @@ static void what_is_said_of_a_function_that_did_not_begin_is_told_apart(void **s
 #define MANY 4200
 
 /* One call has its bounds, and says that there is more. */
-static void what_one_call_leaves_out_is_said_to_be_left(void **state)
+SERVER_TEST(what_one_call_leaves_out_is_said_to_be_left, NULL)
 {
-    (void)state;
     static struct job_spec specs[MANY];
     static struct submit_result results[MANY];
     static struct start_move moves[MANY];
     static struct move_result moved[MANY];
     static char ids[MANY][8];
-    struct server s;
     struct arena arena;
     struct job_page page = {0};
     struct scan scan = {.index = SCAN_LEASES, .limit = (size_t)2 * MANY};
-    server_start(&s, NULL);
-    struct store *store = open_at(&s);
+    struct store *store = open_at(s);
     arena_init(&arena);
     for (int i = 0; i < MANY; i++) {
         snprintf(ids[i], sizeof ids[i], "%d", i);
@@ -306,7 +273,6 @@ static void what_one_call_leaves_out_is_said_to_be_left(void **state)
     store_ops(store)->rollback(store);
     arena_release(&arena);
     store_close(store);
-    server_stop(&s);
 }
 
 /* ---- Memory ---------------------------------------------------------------------------------- */
@@ -320,20 +286,17 @@ static void fill_memory(const struct server *s)
     server_call(s, "CONFIG SET maxmemory %ld", used / 2);
 }
 
-static void full_memory_refuses_new_jobs_and_loses_none(void **state)
+SERVER_TEST(full_memory_refuses_new_jobs_and_loses_none, NULL)
 {
-    (void)state;
-    struct server s;
     struct redrive_err err = {0};
     static const struct decision DONE = {.state = REDRIVE_STATE_COMPLETED, .uses_attempt = true};
     struct move_result result;
-    server_start(&s, NULL);
-    struct store *store = open_at(&s);
+    struct store *store = open_at(s);
     put_committed(store, "before");
 
     assert_int_equal(begin(store, &err), 0);
     assert_int_equal(put(store, "refused", &err), 0);
-    fill_memory(&s);
+    fill_memory(s);
     assert_int_equal(put(store, "refused too", &err), 0);
     assert_int_equal(store_ops(store)->commit(store, &err), REDRIVE_E_NOMEM);
     assert_non_null(strstr(err.hint, "maxmemory"));
@@ -352,28 +315,24 @@ static void full_memory_refuses_new_jobs_and_loses_none(void **state)
     assert_int_equal(result.code, 0);
     assert_int_equal(store_ops(store)->commit(store, &err), 0);
 
-    server_call(&s, "CONFIG SET maxmemory 0");
+    server_call(s, "CONFIG SET maxmemory 0");
     put_committed(store, "refused");
     assert_int_equal(store_ops(store)->verify(store, NULL, NULL, NULL), 0);
     store_close(store);
-    server_stop(&s);
 }
 
 /* ---- Waking ---------------------------------------------------------------------------------- */
 
-static void a_commit_wakes_those_who_wait(void **state)
+SERVER_TEST(a_commit_wakes_those_who_wait, NULL)
 {
-    (void)state;
-    struct server s;
     int status;
-    server_start(&s, NULL);
-    struct store *store = open_at(&s);
+    struct store *store = open_at(s);
     put_committed(store, "before");
     const pid_t pid = fork();
     assert_true(pid >= 0);
     if (pid == 0) {
         nap(300);
-        struct store *mine = open_at(&s);
+        struct store *mine = open_at(s);
         _exit(begin(mine, NULL) == 0 && put(mine, "x", NULL) == 0 &&
                       store_ops(mine)->commit(mine, NULL) == 0
                   ? 0
@@ -385,7 +344,6 @@ static void a_commit_wakes_those_who_wait(void **state)
     assert_int_equal(status, 0);
     assert_int_equal(count_jobs(store), 2);
     store_close(store);
-    server_stop(&s);
 }
 
 /* ---- Several at once ------------------------------------------------------------------------- */
@@ -435,21 +393,18 @@ static void work(const struct server *s, int who, int fd)
     _exit(0);
 }
 
-static void eight_processes_start_each_job_once(void **state)
+SERVER_TEST(eight_processes_start_each_job_once, NULL)
 {
-    (void)state;
-    struct server s;
     int fds[2], status;
     pid_t pids[PROCESSES];
     static unsigned char seen[100 * EACH];
-    server_start(&s, NULL);
-    store_close(open_at(&s));
+    store_close(open_at(s));
     assert_int_equal(pipe(fds), 0);
     for (int i = 0; i < PROCESSES; i++) {
         pids[i] = fork();
         assert_true(pids[i] >= 0);
         if (pids[i] == 0)
-            work(&s, i, fds[1]);
+            work(s, i, fds[1]);
     }
     close(fds[1]);
     int64_t seq;
@@ -462,25 +417,4 @@ static void eight_processes_start_each_job_once(void **state)
         assert_int_equal(waitpid(pids[i], &status, 0), pids[i]);
         assert_int_equal(status, 0);
     }
-    server_stop(&s);
-}
-
-CHECK_FILE(server)
-{
-    const struct CMUnitTest tests[] = {
-        T(a_process_that_is_killed_leaves_nothing),
-        T(a_process_that_sleeps_in_its_transaction_is_refused_what_others_have_taken),
-        T(a_server_that_dies_in_mid_transaction_comes_back_without_it),
-        T(a_handle_survives_a_server_that_was_away),
-        T(a_connection_that_breaks_before_the_commit_is_told_exactly),
-        T(a_connection_that_breaks_within_a_transaction_is_not_missed),
-        T(a_commit_whose_answer_is_lost_is_told_exactly),
-        T(a_commit_that_the_server_refuses_is_known_not_to_have_happened),
-        T(what_is_said_of_a_function_that_did_not_begin_is_told_apart),
-        T(what_one_call_leaves_out_is_said_to_be_left),
-        T(full_memory_refuses_new_jobs_and_loses_none),
-        T(a_commit_wakes_those_who_wait),
-        T(eight_processes_start_each_job_once),
-    };
-    return cmocka_run_group_tests_name("redis server", tests, NULL, NULL);
 }

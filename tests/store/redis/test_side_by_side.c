@@ -11,12 +11,9 @@
 
 #include "base/time/clock.h"
 
-static void nobody_waits_for_an_open_transaction(void **state)
+SERVER_TEST(nobody_waits_for_an_open_transaction, NULL)
 {
-    (void)state;
-    struct server s;
-    server_start(&s, NULL);
-    struct store *store = open_at(&s), *other = open_at(&s);
+    struct store *store = open_at(s), *other = open_at(s);
     assert_int_equal(begin(store, NULL), 0);
     assert_int_equal(put(store, "first", NULL), 0);
     const int64_t since_ms = clock_monotonic_ms();
@@ -27,16 +24,12 @@ static void nobody_waits_for_an_open_transaction(void **state)
     assert_int_equal(store_ops(store)->verify(store, NULL, NULL, NULL), 0);
     store_close(store);
     store_close(other);
-    server_stop(&s);
 }
 
 /* However long it takes. */
-static void a_late_commit_is_made_if_nothing_has_moved(void **state)
+SERVER_TEST(a_late_commit_is_made_if_nothing_has_moved, NULL)
 {
-    (void)state;
-    struct server s;
-    server_start(&s, NULL);
-    struct store *store = open_at(&s), *other = open_at(&s);
+    struct store *store = open_at(s), *other = open_at(s);
     put_committed(store, "a");
     start_committed(store, 1, 7);
     assert_int_equal(begin(store, NULL), 0);
@@ -46,7 +39,6 @@ static void a_late_commit_is_made_if_nothing_has_moved(void **state)
     assert_int_equal(store_ops(store)->commit(store, NULL), 0);
     store_close(store);
     store_close(other);
-    server_stop(&s);
 }
 
 static int submit_with_key(struct store *store, const char *id, bool forever)
@@ -65,9 +57,8 @@ static int submit_with_key(struct store *store, const char *id, bool forever)
     return rc < 0 ? rc : result.code;
 }
 
-static void of_two_with_the_same_id_or_key_the_second_is_refused(void **state)
+TEST(of_two_with_the_same_id_or_key_the_second_is_refused)
 {
-    (void)state;
     for (int way = 0; way < 3; way++) {
         struct server s;
         server_start(&s, NULL);
@@ -95,12 +86,9 @@ static void of_two_with_the_same_id_or_key_the_second_is_refused(void **state)
 
 /* Who submits after another's commit has the higher seq; a seq of a transaction that was rolled
  * back, or that a restart has forgotten, is never one that a job has. */
-static void seqs_follow_each_other(void **state)
+SERVER_TEST(seqs_follow_each_other, DURABLE)
 {
-    (void)state;
-    struct server s;
-    server_start(&s, DURABLE);
-    struct store *store = open_at(&s), *other = open_at(&s);
+    struct store *store = open_at(s), *other = open_at(s);
     assert_int_equal(begin(store, NULL), 0);
     assert_int_equal(put(store, "never", NULL), 0);
     put_committed(other, "first");
@@ -108,7 +96,7 @@ static void seqs_follow_each_other(void **state)
     put_committed(store, "second");
     assert_int_equal(begin(store, NULL), 0);
     assert_int_equal(put(store, "half", NULL), 0);
-    server_restart(&s);
+    server_restart(s);
     put_committed(other, "third");
     assert_int_equal(store_ops(store)->commit(store, NULL), REDRIVE_E_CANCELLED);
     rollback(store);
@@ -123,23 +111,19 @@ static void seqs_follow_each_other(void **state)
     job_page_release(&page);
     store_close(store);
     store_close(other);
-    server_stop(&s);
 }
 
 /* What processes share has changed since the transaction has begun: a claim would go by what is no
  * longer so.
  */
-static void a_claim_notices_that_something_shared_has_changed(void **state)
+SERVER_TEST(a_claim_notices_that_something_shared_has_changed, NULL)
 {
-    (void)state;
-    struct server s;
     struct job_page page = {0};
     const struct claim_filter any = {.limit = 1};
     struct shared_row row = {.kind = SHARED_BREAKER, .tenant = STR("acme"), .key = STR("b")};
     struct move_result result;
     int64_t now, before, after;
-    server_start(&s, NULL);
-    struct store *store = open_at(&s), *other = open_at(&s);
+    struct store *store = open_at(s), *other = open_at(s);
     put_committed(store, "a");
     assert_int_equal(store_ops(store)->begin(store, 0, &now, &before, NULL), 0);
     assert_int_equal(begin(other, NULL), 0);
@@ -167,18 +151,14 @@ static void a_claim_notices_that_something_shared_has_changed(void **state)
     job_page_release(&page);
     store_close(store);
     store_close(other);
-    server_stop(&s);
 }
 
-static void nothing_starts_in_a_queue_that_was_paused_meanwhile(void **state)
+SERVER_TEST(nothing_starts_in_a_queue_that_was_paused_meanwhile, NULL)
 {
-    (void)state;
-    struct server s;
     const struct shared_row row = {
         .kind = SHARED_PAUSE, .tenant = STR("acme"), .key = STR("main"), .value = STR("1")};
     struct move_result result;
-    server_start(&s, NULL);
-    struct store *store = open_at(&s), *other = open_at(&s);
+    struct store *store = open_at(s), *other = open_at(s);
     put_committed(store, "a");
     assert_int_equal(begin(store, NULL), 0);
     assert_int_equal(count_ready(store), 1);
@@ -194,15 +174,13 @@ static void nothing_starts_in_a_queue_that_was_paused_meanwhile(void **state)
     start_committed(store, 1, 7); /* by its seq it can be started all the same */
     store_close(store);
     store_close(other);
-    server_stop(&s);
 }
 
 /* ---- Commits whose answers are lost ---------------------------------------------------------- */
 
 /* The request arrives after it was asked what has become of it: by then it is given up. */
-static void a_commit_that_comes_after_the_question_is_refused(void **state)
+TEST(a_commit_that_comes_after_the_question_is_refused)
 {
-    (void)state;
     struct server s;
     struct proxy proxy;
     server_start(&s, NULL);
@@ -244,9 +222,8 @@ static int add_slot(struct store *store, int64_t max_used, struct merged_gate *r
 }
 
 /* Neither one that comes late nor one whose answer is lost counts twice. */
-static void a_slot_is_taken_once_whatever_becomes_of_the_commit(void **state)
+TEST(a_slot_is_taken_once_whatever_becomes_of_the_commit)
 {
-    (void)state;
     struct server s;
     struct proxy proxy;
     const struct shared_row row = {.kind = SHARED_LIMIT, .tenant = STR("acme"), .key = STR("l")};
@@ -280,15 +257,12 @@ static void a_slot_is_taken_once_whatever_becomes_of_the_commit(void **state)
 }
 
 /* Two transactions that add to one limit at the same time are both made, up to its maximum. */
-static void transactions_that_add_to_one_limit_do_not_meet(void **state)
+SERVER_TEST(transactions_that_add_to_one_limit_do_not_meet, NULL)
 {
-    (void)state;
-    struct server s;
     struct shared_row row = {.kind = SHARED_LIMIT, .tenant = STR("acme"), .key = STR("l")};
     struct move_result result;
     struct merged_gate sums[2];
-    server_start(&s, NULL);
-    struct store *a = open_at(&s), *b = open_at(&s);
+    struct store *a = open_at(s), *b = open_at(s);
     assert_int_equal(begin(a, NULL), 0);
     assert_int_equal(store_ops(a)->shared_put(a, &row, 1, &result, NULL), 0);
     assert_int_equal(store_ops(a)->commit(a, NULL), 0);
@@ -311,7 +285,6 @@ static void transactions_that_add_to_one_limit_do_not_meet(void **state)
     assert_int_equal(sums[1].sums.used, 3);
     store_close(a);
     store_close(b);
-    server_stop(&s);
 }
 
 /* ---- Many at once ---------------------------------------------------------------------------- */
@@ -382,15 +355,12 @@ static void *take_numbers(void *arg)
     return h;
 }
 
-static void eight_who_want_the_same_row_all_get_on(void **state)
+SERVER_TEST(eight_who_want_the_same_row_all_get_on, NULL)
 {
-    (void)state;
-    struct server s;
     struct hand hands[HANDS];
     static bool seen[HANDS * EACH];
-    server_start(&s, NULL);
     for (int i = 0; i < HANDS; i++)
-        hands[i] = (struct hand){.store = open_at(&s), .who = i};
+        hands[i] = (struct hand){.store = open_at(s), .who = i};
     for (int i = 0; i < HANDS; i++)
         assert_int_equal(pthread_create(&hands[i].thread, NULL, take_numbers, &hands[i]), 0);
     for (int i = 0; i < HANDS; i++) {
@@ -405,22 +375,4 @@ static void eight_who_want_the_same_row_all_get_on(void **state)
         }
         store_close(hands[i].store);
     }
-    server_stop(&s);
-}
-
-CHECK_FILE(side_by_side)
-{
-    const struct CMUnitTest tests[] = {
-        T(nobody_waits_for_an_open_transaction),
-        T(a_slot_is_taken_once_whatever_becomes_of_the_commit),
-        T(transactions_that_add_to_one_limit_do_not_meet),
-        T(a_late_commit_is_made_if_nothing_has_moved),
-        T(of_two_with_the_same_id_or_key_the_second_is_refused),
-        T(seqs_follow_each_other),
-        T(a_claim_notices_that_something_shared_has_changed),
-        T(nothing_starts_in_a_queue_that_was_paused_meanwhile),
-        T(a_commit_that_comes_after_the_question_is_refused),
-        T(eight_who_want_the_same_row_all_get_on),
-    };
-    return cmocka_run_group_tests_name("redis side by side", tests, NULL, NULL);
 }

@@ -54,40 +54,33 @@ static void sweep_all(struct store *store)
     assert_int_equal(removed, JOBS);
 }
 
-static void a_sweep_reads_no_payload(void **state)
+SERVER_TEST(a_sweep_reads_no_payload, NULL)
 {
-    (void)state;
-    struct server s;
-    server_start(&s, NULL);
-    struct store *writer = open_at(&s), *store = open_at(&s);
+    struct store *writer = open_at(s), *store = open_at(s);
     fill(writer);
-    assert_string_equal(server_call(&s, "HLEN {redrive}:o:0"), "40");
-    const long before = bytes_moved(&s);
+    assert_string_equal(server_call(s, "HLEN {redrive}:o:0"), "40");
+    const long before = bytes_moved(s);
     assert_int_equal(begin(store, NULL), 0);
     sweep_all(store);
     rollback(store);
     assert_int_equal(count_in(store, "other"), 0);
-    assert_string_equal(server_call(&s, "HLEN {redrive}:o:0"), "40");
+    assert_string_equal(server_call(s, "HLEN {redrive}:o:0"), "40");
     assert_int_equal(begin(store, NULL), 0);
     sweep_all(store);
     assert_int_equal(store_ops(store)->commit(store, NULL), 0);
-    assert_true(bytes_moved(&s) - before < BYTES_MAX);
+    assert_true(bytes_moved(s) - before < BYTES_MAX);
     assert_int_equal(count_jobs(store), 0);
-    assert_string_equal(server_call(&s, "EXISTS {redrive}:o:0"), "0");
+    assert_string_equal(server_call(s, "EXISTS {redrive}:o:0"), "0");
     assert_int_equal(store_ops(store)->verify(store, NULL, NULL, NULL), 0);
     store_close(writer);
     store_close(store);
-    server_stop(&s);
 }
 
 /* What the transaction itself has put beside the row must not outlive it. */
-static void what_a_transaction_has_put_beside_a_job_goes_with_it(void **state)
+SERVER_TEST(what_a_transaction_has_put_beside_a_job_goes_with_it, NULL)
 {
-    (void)state;
-    struct server s;
     struct move_result result;
-    server_start(&s, NULL);
-    struct store *store = open_at(&s), *other = open_at(&s);
+    struct store *store = open_at(s), *other = open_at(s);
     put_committed(store, "gone");
     start_committed(store, 1, 7);
     const struct change_move moves[] = {{.seq = 1, .kind = MOVE_CANCEL},
@@ -98,17 +91,7 @@ static void what_a_transaction_has_put_beside_a_job_goes_with_it(void **state)
         assert_int_equal(result.code, 0);
     }
     assert_int_equal(store_ops(other)->commit(other, NULL), 0);
-    assert_string_equal(server_call(&s, "EXISTS {redrive}:a:0 {redrive}:o:0 {redrive}:j:0"), "0");
+    assert_string_equal(server_call(s, "EXISTS {redrive}:a:0 {redrive}:o:0 {redrive}:j:0"), "0");
     store_close(store);
     store_close(other);
-    server_stop(&s);
-}
-
-CHECK_FILE(sweep)
-{
-    const struct CMUnitTest tests[] = {
-        T(a_sweep_reads_no_payload),
-        T(what_a_transaction_has_put_beside_a_job_goes_with_it),
-    };
-    return cmocka_run_group_tests_name("redis sweep", tests, NULL, NULL);
 }

@@ -40,9 +40,9 @@ static void rollback(struct store *store)
     w->rolled_back = true;
 }
 
-static void nobody_sees_a_transaction_and_a_rollback_takes_all_of_it_back(void **state)
+KIT_TEST(nobody_sees_a_transaction_and_a_rollback_takes_all_of_it_back)
 {
-    struct kit *k = *state, other;
+    struct kit other;
     struct watched w = {0};
     struct random_side side;
     struct buf answers;
@@ -71,9 +71,8 @@ static void nobody_sees_a_transaction_and_a_rollback_takes_all_of_it_back(void *
 }
 
 /* Long parts of a job stand beside its row. */
-static void long_texts_come_back_whole(void **state)
+KIT_TEST(long_texts_come_back_whole)
 {
-    struct kit *k = *state;
     char text[5000];
     memset(text, 'x', sizeof text);
     const struct str big = {text, sizeof text};
@@ -103,9 +102,8 @@ static void long_texts_come_back_whole(void **state)
 }
 
 /* Commands take some thousand words at most. */
-static void a_large_transaction_is_one_transaction(void **state)
+KIT_TEST(a_large_transaction_is_one_transaction)
 {
-    struct kit *k = *state;
     enum {
         N = 5000
     };
@@ -132,14 +130,4 @@ static void a_large_transaction_is_one_transaction(void **state)
         CHANGE(k, .seq = results[i].seq, .kind = MOVE_CANCEL);
     assert_int_equal(kit_sweep(k, STATE_BIT(CANCELLED), INT64_MAX, 100), N / 500);
     assert_int_equal(store_ops(k->store)->verify(k->store, NULL, NULL, NULL), 0);
-}
-
-CHECK_FILE(transaction)
-{
-    const struct CMUnitTest tests[] = {
-        F(nobody_sees_a_transaction_and_a_rollback_takes_all_of_it_back),
-        F(long_texts_come_back_whole),
-        F(a_large_transaction_is_one_transaction),
-    };
-    return cmocka_run_group_tests_name("redis transaction", tests, NULL, NULL);
 }

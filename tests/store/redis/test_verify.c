@@ -57,9 +57,8 @@ static void write_something(void *ctx)
                REDRIVE_STATE_DEAD_LETTER);
 }
 
-static void others_go_on_meanwhile(void **state)
+TEST(others_go_on_meanwhile)
 {
-    (void)state;
     struct server s;
     struct kit k, other;
     fill(&s, &k);
@@ -72,9 +71,8 @@ static void others_go_on_meanwhile(void **state)
     server_stop(&s);
 }
 
-static void what_is_wrong_is_named(void **state)
+TEST(what_is_wrong_is_named)
 {
-    (void)state;
     struct server s;
     struct kit k;
     struct redrive_err err = {0};
@@ -151,15 +149,13 @@ static void check_that_others_go_on(const char *row)
     server_stop(&s);
 }
 
-static void damaged_rows_do_not_stop_the_others(void **state)
+TEST(damaged_rows_do_not_stop_the_others)
 {
-    (void)state;
     check_that_others_go_on("xxxxxxxxxxxxxxxxxxxx");
 }
 
-static void rows_that_are_cut_off_do_not_stop_the_others(void **state)
+TEST(rows_that_are_cut_off_do_not_stop_the_others)
 {
-    (void)state;
     check_that_others_go_on("x");
 }
 
@@ -174,9 +170,8 @@ static int64_t put_behind_damaged(struct server *s, struct kit *k, enum redrive_
     return kit_put_in(k, state, spec);
 }
 
-static void scans_look_past_damaged_rows(void **state)
+TEST(scans_look_past_damaged_rows)
 {
-    (void)state;
     const struct job_spec gated = {.breaker_key = STR("b")}, late = {.deadline_ms = KIT_START_MS};
     struct server s;
     struct kit k;
@@ -202,9 +197,8 @@ static void scans_look_past_damaged_rows(void **state)
 }
 
 /* Each scan goes on behind what the one before has looked at. */
-static void retention_goes_on_behind_damaged_rows(void **state)
+TEST(retention_goes_on_behind_damaged_rows)
 {
-    (void)state;
     struct server s;
     struct kit k;
     start(&s, &k);
@@ -229,9 +223,8 @@ static void retention_goes_on_behind_damaged_rows(void **state)
 }
 
 /* The neighbours of a damaged job are listed, counted, found and moved. */
-static void a_damaged_job_stops_only_itself(void **state)
+TEST(a_damaged_job_stops_only_itself)
 {
-    (void)state;
     struct server s;
     struct kit k;
     struct redrive_err err = {0};
@@ -285,9 +278,8 @@ static void a_damaged_job_stops_only_itself(void **state)
 }
 
 /* An index of the tenant still names it. */
-static void a_job_whose_row_is_gone_stops_no_list_of_its_tenant(void **state)
+TEST(a_job_whose_row_is_gone_stops_no_list_of_its_tenant)
 {
-    (void)state;
     struct server s;
     struct kit k;
     start(&s, &k);
@@ -304,19 +296,4 @@ static void a_job_whose_row_is_gone_stops_no_list_of_its_tenant(void **state)
     }
     kit_close(&k);
     server_stop(&s);
-}
-
-CHECK_FILE(verify)
-{
-    const struct CMUnitTest tests[] = {
-        T(others_go_on_meanwhile),
-        T(what_is_wrong_is_named),
-        T(damaged_rows_do_not_stop_the_others),
-        T(rows_that_are_cut_off_do_not_stop_the_others),
-        T(scans_look_past_damaged_rows),
-        T(retention_goes_on_behind_damaged_rows),
-        T(a_damaged_job_stops_only_itself),
-        T(a_job_whose_row_is_gone_stops_no_list_of_its_tenant),
-    };
-    return cmocka_run_group_tests_name("redis verify", tests, NULL, NULL);
 }

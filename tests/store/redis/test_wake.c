@@ -63,9 +63,8 @@ static void put(struct kit *k, int n, const char *task)
     kit_commit(k);
 }
 
-static void one_job_wakes_two_of_many(void **state)
+KIT_TEST(one_job_wakes_two_of_many)
 {
-    struct kit *k = *state;
     struct crowd crowd;
     crowd_open(&crowd, k, "mail");
     put(k, 1, "mail");
@@ -76,9 +75,8 @@ static void one_job_wakes_two_of_many(void **state)
     crowd_close(&crowd);
 }
 
-static void those_who_wait_for_something_else_take_nobody_s_turn(void **state)
+KIT_TEST(those_who_wait_for_something_else_take_nobody_s_turn)
 {
-    struct kit *k = *state;
     struct crowd mail, resize;
     crowd_open(&mail, k, "mail");
     crowd_open(&resize, k, "resize");
@@ -88,9 +86,8 @@ static void those_who_wait_for_something_else_take_nobody_s_turn(void **state)
     crowd_close(&resize);
 }
 
-static void whoever_has_gone_is_not_counted(void **state)
+KIT_TEST(whoever_has_gone_is_not_counted)
 {
-    struct kit *k = *state;
     struct crowd gone, there;
     crowd_open(&there, k, "mail");
     crowd_open(&gone, k, "mail");
@@ -100,9 +97,8 @@ static void whoever_has_gone_is_not_counted(void **state)
     crowd_close(&there);
 }
 
-static void a_claim_that_leaves_jobs_behind_or_gives_them_back_wakes_another(void **state)
+KIT_TEST(a_claim_that_leaves_jobs_behind_or_gives_them_back_wakes_another)
 {
-    struct kit *k = *state;
     struct crowd crowd;
     for (int i = 0; i < 3; i++)
         PUT(k, .task = STR("other"));
@@ -116,9 +112,8 @@ static void a_claim_that_leaves_jobs_behind_or_gives_them_back_wakes_another(voi
 }
 
 /* As many as there may be: nobody has counted them. */
-static void a_queue_that_goes_on_wakes_all(void **state)
+KIT_TEST(a_queue_that_goes_on_wakes_all)
 {
-    struct kit *k = *state;
     struct crowd crowd;
     crowd_open(&crowd, k, "mail");
     kit_begin(k);
@@ -129,15 +124,8 @@ static void a_queue_that_goes_on_wakes_all(void **state)
     crowd_close(&crowd);
 }
 
-CHECK_FILE(wake)
+TEST_MAIN(argc, argv)
 {
     setenv("REDRIVE_TEST_STORE", "redis", 1);
-    const struct CMUnitTest tests[] = {
-        F(one_job_wakes_two_of_many),
-        F(those_who_wait_for_something_else_take_nobody_s_turn),
-        F(whoever_has_gone_is_not_counted),
-        F(a_claim_that_leaves_jobs_behind_or_gives_them_back_wakes_another),
-        F(a_queue_that_goes_on_wakes_all),
-    };
-    return cmocka_run_group_tests_name("redis wake", tests, NULL, NULL);
+    return check_run(NULL, NULL);
 }

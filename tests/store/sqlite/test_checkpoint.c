@@ -85,9 +85,8 @@ static void put_many(struct kit *kit, int n)
         PUT(kit, .payload = STR("[1]"));
 }
 
-static void versions_with_the_bug_are_known(void **state)
+TEST(versions_with_the_bug_are_known)
 {
-    (void)state;
     static const struct {
         int version;
         bool has_bug;
@@ -101,36 +100,34 @@ static void versions_with_the_bug_are_known(void **state)
             fail_msg("%d", CASES[i].version);
 }
 
-static void a_checkpoint_without_the_writers_lock_moves_nothing(void **state)
+KIT_TEST(a_checkpoint_without_the_writers_lock_moves_nothing)
 {
-    struct kit *kit = *state;
-    reopen(kit, 100000);
-    put_many(kit, 20);
-    sqlite3 *writer = open_raw(kit);
+    reopen(k, 100000);
+    put_many(k, 20);
+    sqlite3 *writer = open_raw(k);
     run_sql(writer, "BEGIN IMMEDIATE");
-    assert_int_equal(checkpoint_run(&kit->store->checkpoint, kit->store->db), SQLITE_INTERRUPT);
-    assert_int_equal(read_index(kit, MOVED_AT), 0);
+    assert_int_equal(checkpoint_run(&k->store->checkpoint, k->store->db), SQLITE_INTERRUPT);
+    assert_int_equal(read_index(k, MOVED_AT), 0);
     run_sql(writer, "ROLLBACK");
-    assert_int_equal(checkpoint_run(&kit->store->checkpoint, kit->store->db), SQLITE_OK);
-    assert_true(read_index(kit, MOVED_AT) > 0);
+    assert_int_equal(checkpoint_run(&k->store->checkpoint, k->store->db), SQLITE_OK);
+    assert_true(read_index(k, MOVED_AT) > 0);
     sqlite3_close(writer);
 }
 
 /* A process that was stopped in the middle of a transaction. */
-static void a_checkpoint_that_waits_for_the_writer_ends(void **state)
+KIT_TEST(a_checkpoint_that_waits_for_the_writer_ends)
 {
-    struct kit *kit = *state;
-    reopen(kit, 100000);
-    put_many(kit, 20);
-    sqlite3 *writer = open_raw(kit);
+    reopen(k, 100000);
+    put_many(k, 20);
+    sqlite3 *writer = open_raw(k);
     run_sql(writer, "BEGIN IMMEDIATE");
     const int64_t from_ms = clock_monotonic_ms();
-    (void)checkpoint_run(&kit->store->checkpoint, kit->store->db);
+    (void)checkpoint_run(&k->store->checkpoint, k->store->db);
     assert_true(clock_monotonic_ms() - from_ms >= CHECKPOINT_PATIENCE_MS);
     assert_true(clock_monotonic_ms() - from_ms < 10000);
     run_sql(writer, "ROLLBACK");
     sqlite3_close(writer);
-    PUT(kit, .id = STR("after"));
+    PUT(k, .id = STR("after"));
 }
 
 /* ---- Locks ----------------------------------------------------------------------------------- */
@@ -148,10 +145,9 @@ static int fail_unlocks(sqlite3_file *file, int offset, int n, int flags)
 }
 
 /* Else it would be kept as long as the process lives. */
-static void a_lock_that_could_not_be_given_back_at_first_is_given_back(void **state)
+KIT_TEST(a_lock_that_could_not_be_given_back_at_first_is_given_back)
 {
-    struct kit *kit = *state;
-    struct checkpoint *checkpoint = &kit->store->checkpoint;
+    struct checkpoint *checkpoint = &k->store->checkpoint;
     const sqlite3_io_methods *original = checkpoint->original;
     sqlite3_io_methods failing = *original;
     lock_of_system = original->xShmLock;
@@ -159,9 +155,9 @@ static void a_lock_that_could_not_be_given_back_at_first_is_given_back(void **st
     checkpoint->original = &failing;
     for (int i = 0; i < 8; i++) {
         unlocks_that_fail = 1 + i % 3;
-        PUT(kit);
+        PUT(k);
         assert_int_equal(unlocks_that_fail, 0);
-        sqlite3 *other = open_raw(kit);
+        sqlite3 *other = open_raw(k);
         run_sql(other, "BEGIN IMMEDIATE");
         run_sql(other, "ROLLBACK");
         sqlite3_close(other);
@@ -169,41 +165,38 @@ static void a_lock_that_could_not_be_given_back_at_first_is_given_back(void **st
     checkpoint->original = original;
 }
 
-static void no_connection_of_ours_makes_checkpoints_by_itself(void **state)
+KIT_TEST(no_connection_of_ours_makes_checkpoints_by_itself)
 {
-    struct kit *kit = *state;
-    reopen(kit, 100000);
-    put_many(kit, 400); /* more than the 1000 frames after which SQLite would */
-    assert_true(read_index(kit, FRAMES_AT) > 1000);
-    assert_int_equal(read_index(kit, MOVED_AT), 0);
+    reopen(k, 100000);
+    put_many(k, 400); /* more than the 1000 frames after which SQLite would */
+    assert_true(read_index(k, FRAMES_AT) > 1000);
+    assert_int_equal(read_index(k, MOVED_AT), 0);
     /* Nor does one that is opened to look, and is closed while others are open. */
     struct store *other = NULL;
-    assert_int_equal(store_open(kit->url, &(struct store_options){.as_is = true}, &other, NULL), 0);
+    assert_int_equal(store_open(k->url, &(struct store_options){.as_is = true}, &other, NULL), 0);
     store_close(other);
-    assert_int_equal(read_index(kit, MOVED_AT), 0);
+    assert_int_equal(read_index(k, MOVED_AT), 0);
 }
 
-static void a_long_log_is_moved_by_the_commit_that_made_it_long(void **state)
+KIT_TEST(a_long_log_is_moved_by_the_commit_that_made_it_long)
 {
-    struct kit *kit = *state;
-    reopen(kit, 100);
-    put_many(kit, 200);
+    reopen(k, 100);
+    put_many(k, 200);
     /* A transaction may pass the limit by what it writes itself. */
-    assert_true(log_bytes(kit) < (100 + 50) * INT64_C(4200));
-    assert_true(read_index(kit, FRAMES_AT) < 100 + 50);
+    assert_true(log_bytes(k) < (100 + 50) * INT64_C(4200));
+    assert_true(read_index(k, FRAMES_AT) < 100 + 50);
 }
 
-static void the_last_one_to_close_leaves_no_log(void **state)
+KIT_TEST(the_last_one_to_close_leaves_no_log)
 {
-    struct kit *kit = *state;
     char name[STORES_URL_MAX + 8];
-    put_many(kit, 20);
-    store_close(kit->store);
-    kit->store = NULL;
-    snprintf(name, sizeof name, "%s-wal", path_of(kit));
+    put_many(k, 20);
+    store_close(k->store);
+    k->store = NULL;
+    snprintf(name, sizeof name, "%s-wal", path_of(k));
     assert_int_not_equal(access(name, F_OK), 0);
-    reopen(kit, 0);
-    assert_int_equal(kit_list(kit, &(struct job_filter){.limit = 100})->n, 20);
+    reopen(k, 0);
+    assert_int_equal(kit_list(k, &(struct job_filter){.limit = 100})->n, 20);
 }
 
 /* ---- Readers --------------------------------------------------------------------------------- */
@@ -220,17 +213,16 @@ static void read_for_ever(const char *path)
             _exit(1);
 }
 
-static void many_short_reads_do_not_let_the_log_grow(void **state)
+KIT_TEST(many_short_reads_do_not_let_the_log_grow)
 {
-    struct kit *kit = *state;
     pid_t readers[2];
-    reopen(kit, 100);
+    reopen(k, 100);
     for (int i = 0; i < 2; i++) {
         readers[i] = fork();
         if (readers[i] == 0)
-            read_for_ever(path_of(kit));
+            read_for_ever(path_of(k));
     }
-    put_many(kit, 1500); /* some 10,000 frames */
+    put_many(k, 1500); /* some 10,000 frames */
     for (int i = 0; i < 2; i++) {
         int status;
         kill(readers[i], SIGKILL);
@@ -239,61 +231,47 @@ static void many_short_reads_do_not_let_the_log_grow(void **state)
     }
     /* Less than half of what was written. On a busy machine a reader may be stopped in the middle
      * for longer than a checkpoint waits. */
-    assert_true(log_bytes(kit) < INT64_C(5000) * 4120);
+    assert_true(log_bytes(k) < INT64_C(5000) * 4120);
 }
 
-static void a_long_read_costs_few_attempts_and_the_log_starts_again_after_it(void **state)
+KIT_TEST(a_long_read_costs_few_attempts_and_the_log_starts_again_after_it)
 {
-    struct kit *kit = *state;
-    reopen(kit, 100);
-    PUT(kit, .id = STR("first"));
-    sqlite3 *reader = open_raw(kit);
+    reopen(k, 100);
+    PUT(k, .id = STR("first"));
+    sqlite3 *reader = open_raw(k);
     run_sql(reader, "BEGIN; SELECT * FROM specs");
     const int64_t from_ms = clock_monotonic_ms();
-    put_many(kit, 400);
+    put_many(k, 400);
     /* Attempts at 100, 150, 225 … frames, not one for each commit. */
     assert_true(clock_monotonic_ms() - from_ms < 400 * CHECKPOINT_PATIENCE_MS);
-    const uint32_t grown = read_index(kit, FRAMES_AT);
+    const uint32_t grown = read_index(k, FRAMES_AT);
     assert_true(grown > 1000);
     run_sql(reader, "COMMIT");
     sqlite3_close(reader);
-    put_many(kit, 600);
-    assert_true(read_index(kit, FRAMES_AT) < grown);
-    assert_int_equal(store_ops(kit->store)->verify(kit->store, NULL, NULL, NULL), 0);
+    put_many(k, 600);
+    assert_true(read_index(k, FRAMES_AT) < grown);
+    assert_int_equal(store_ops(k->store)->verify(k->store, NULL, NULL, NULL), 0);
 }
 
 /* ---- Idle ------------------------------------------------------------------------------------ */
 
-static void an_idle_store_moves_its_log_once(void **state)
+KIT_TEST(an_idle_store_moves_its_log_once)
 {
-    struct kit *kit = *state;
-    reopen(kit, CHECKPOINT_FRAMES);
-    PUT(kit, .id = STR("a"));
-    assert_false(store_base(kit->store)->wants_upkeep);
-    put_many(kit, CHECKPOINT_IDLE_FRAMES);
-    assert_true(store_base(kit->store)->wants_upkeep);
-    store_ops(kit->store)->upkeep(kit->store);
-    assert_int_equal(read_index(kit, MOVED_AT), read_index(kit, FRAMES_AT));
-    assert_false(store_base(kit->store)->wants_upkeep);
-    PUT(kit, .id = STR("b"));
-    assert_false(store_base(kit->store)->wants_upkeep);
-    assert_true(read_index(kit, FRAMES_AT) < CHECKPOINT_IDLE_FRAMES);
+    reopen(k, CHECKPOINT_FRAMES);
+    PUT(k, .id = STR("a"));
+    assert_false(store_base(k->store)->wants_upkeep);
+    put_many(k, CHECKPOINT_IDLE_FRAMES);
+    assert_true(store_base(k->store)->wants_upkeep);
+    store_ops(k->store)->upkeep(k->store);
+    assert_int_equal(read_index(k, MOVED_AT), read_index(k, FRAMES_AT));
+    assert_false(store_base(k->store)->wants_upkeep);
+    PUT(k, .id = STR("b"));
+    assert_false(store_base(k->store)->wants_upkeep);
+    assert_true(read_index(k, FRAMES_AT) < CHECKPOINT_IDLE_FRAMES);
 }
 
-CHECK_FILE(checkpoint)
+TEST_MAIN(argc, argv)
 {
     setenv("REDRIVE_TEST_STORE", "sqlite", 1);
-    const struct CMUnitTest tests[] = {
-        T(versions_with_the_bug_are_known),
-        F(the_last_one_to_close_leaves_no_log),
-        F(a_checkpoint_without_the_writers_lock_moves_nothing),
-        F(a_checkpoint_that_waits_for_the_writer_ends),
-        F(a_lock_that_could_not_be_given_back_at_first_is_given_back),
-        F(no_connection_of_ours_makes_checkpoints_by_itself),
-        F(a_long_log_is_moved_by_the_commit_that_made_it_long),
-        F(many_short_reads_do_not_let_the_log_grow),
-        F(a_long_read_costs_few_attempts_and_the_log_starts_again_after_it),
-        F(an_idle_store_moves_its_log_once),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return check_run(NULL, NULL);
 }

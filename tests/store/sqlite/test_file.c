@@ -41,9 +41,8 @@ static void check_mode(const char *path, const char *suffix)
     assert_int_equal(st.st_mode & 0777, 0600);
 }
 
-static void files_are_for_their_owner_only_whatever_the_umask(void **state)
+TEST(files_are_for_their_owner_only_whatever_the_umask)
 {
-    (void)state;
     static const mode_t MASKS[] = {0, 0022, 0077, 0277};
     for (size_t i = 0; i < sizeof MASKS / sizeof MASKS[0]; i++) {
         struct kit kit;
@@ -75,61 +74,57 @@ static int reopen(struct kit *kit, const struct store_options *options, struct r
     return store_open(kit->url, options, &kit->store, err);
 }
 
-static void a_newer_schema_is_refused_with_both_versions(void **state)
+KIT_TEST(a_newer_schema_is_refused_with_both_versions)
 {
-    struct kit *kit = *state;
     struct redrive_err err;
-    exec_on(path_of(kit), "PRAGMA user_version = 99");
-    assert_int_equal(reopen(kit, &CREATE, &err), REDRIVE_E_STATE);
+    exec_on(path_of(k), "PRAGMA user_version = 99");
+    assert_int_equal(reopen(k, &CREATE, &err), REDRIVE_E_STATE);
     assert_non_null(strstr(err.message, "version 99"));
     assert_non_null(strstr(err.message, "version 10"));
-    exec_on(path_of(kit), "PRAGMA user_version = 10");
-    assert_int_equal(reopen(kit, &CREATE, &err), 0);
+    exec_on(path_of(k), "PRAGMA user_version = 10");
+    assert_int_equal(reopen(k, &CREATE, &err), 0);
 }
 
-static void an_older_schema_is_brought_up_to_date(void **state)
+KIT_TEST(an_older_schema_is_brought_up_to_date)
 {
-    struct kit *kit = *state;
     struct redrive_err err;
-    int64_t seq = PUT(kit, .id = STR("a"));
-    PUT(kit, .id = STR("b"), .process_after_ms = kit->now_ms + 10);
-    store_close(kit->store);
-    kit->store = NULL;
-    exec_on(path_of(kit),
-            "DROP VIEW job_counts; DROP VIEW job_events; DROP VIEW attempts;"
-            "DROP VIEW jobs; DROP VIEW jobs_by_status; DROP VIEW failed_jobs;"
-            "DROP VIEW dead_letter_queue; DROP VIEW final_results;"
-            "DROP VIEW retry_queue; DROP VIEW tasks; DROP TABLE deadlines;"
-            "DROP TABLE time_locked; DROP VIEW breakers; DROP VIEW limits;"
-            "DROP VIEW paused_queues; DROP VIEW workers;"
-            "DROP TABLE job_blocks; DROP INDEX history_by_class;"
-            "DROP INDEX history_by_type;"
-            "DROP INDEX specs_by_user; ALTER TABLE shared DROP COLUMN used;"
-            "ALTER TABLE shared DROP COLUMN sent;"
-            "DROP VIEW job_edges; DROP TABLE edges;"
-            "DELETE FROM states WHERE state = 9; DELETE FROM reasons WHERE reason = 8;"
-            "ALTER TABLE partitions DROP COLUMN waiting;"
-            "PRAGMA user_version = 1");
-    assert_int_equal(reopen(kit, &(struct store_options){0}, &err), 0);
-    exec_on(path_of(kit), "SELECT * FROM job_counts");
-    assert_int_equal(kit_state(kit, seq), REDRIVE_STATE_QUEUED);
-    assert_int_equal(kit_queues(kit, STR("acme"))->counts[0].next_due_ms, kit->now_ms + 10);
+    int64_t seq = PUT(k, .id = STR("a"));
+    PUT(k, .id = STR("b"), .process_after_ms = k->now_ms + 10);
+    store_close(k->store);
+    k->store = NULL;
+    exec_on(path_of(k), "DROP VIEW job_counts; DROP VIEW job_events; DROP VIEW attempts;"
+                        "DROP VIEW jobs; DROP VIEW jobs_by_status; DROP VIEW failed_jobs;"
+                        "DROP VIEW dead_letter_queue; DROP VIEW final_results;"
+                        "DROP VIEW retry_queue; DROP VIEW tasks; DROP TABLE deadlines;"
+                        "DROP TABLE time_locked; DROP VIEW breakers; DROP VIEW limits;"
+                        "DROP VIEW paused_queues; DROP VIEW workers;"
+                        "DROP TABLE job_blocks; DROP INDEX history_by_class;"
+                        "DROP INDEX history_by_type;"
+                        "DROP INDEX specs_by_user; ALTER TABLE shared DROP COLUMN used;"
+                        "ALTER TABLE shared DROP COLUMN sent;"
+                        "DROP VIEW job_edges; DROP TABLE edges;"
+                        "DELETE FROM states WHERE state = 9; DELETE FROM reasons WHERE reason = 8;"
+                        "ALTER TABLE partitions DROP COLUMN waiting;"
+                        "PRAGMA user_version = 1");
+    assert_int_equal(reopen(k, &(struct store_options){0}, &err), 0);
+    exec_on(path_of(k), "SELECT * FROM job_counts");
+    assert_int_equal(kit_state(k, seq), REDRIVE_STATE_QUEUED);
+    assert_int_equal(kit_queues(k, STR("acme"))->counts[0].next_due_ms, k->now_ms + 10);
 }
 
-static void a_database_of_another_program_is_left_alone(void **state)
+KIT_TEST(a_database_of_another_program_is_left_alone)
 {
-    struct kit *kit = *state;
     struct redrive_err err;
     char command[STORES_URL_MAX + 16];
-    store_close(kit->store);
-    kit->store = NULL;
-    unlink(path_of(kit));
-    exec_on(path_of(kit), "CREATE TABLE theirs (x); INSERT INTO theirs VALUES (1)");
-    assert_int_equal(reopen(kit, &CREATE, &err), REDRIVE_E_STATE);
+    store_close(k->store);
+    k->store = NULL;
+    unlink(path_of(k));
+    exec_on(path_of(k), "CREATE TABLE theirs (x); INSERT INTO theirs VALUES (1)");
+    assert_int_equal(reopen(k, &CREATE, &err), REDRIVE_E_STATE);
     assert_non_null(strstr(err.message, "another program"));
-    snprintf(command, sizeof command, "%s-wal", path_of(kit));
+    snprintf(command, sizeof command, "%s-wal", path_of(k));
     assert_int_not_equal(access(command, F_OK), 0);
-    exec_on(path_of(kit), "SELECT x FROM theirs");
+    exec_on(path_of(k), "SELECT x FROM theirs");
 }
 
 static void write_file(const char *path, const char *bytes, size_t n)
@@ -149,65 +144,60 @@ static void check_gone(struct kit *kit)
     assert_non_null(strstr(err.message, "removed or replaced"));
 }
 
-static void a_file_that_is_removed_or_replaced_is_not_written_to(void **state)
+KIT_TEST(a_file_that_is_removed_or_replaced_is_not_written_to)
 {
-    struct kit *kit = *state;
     char aside[STORES_URL_MAX + 16];
-    snprintf(aside, sizeof aside, "%s-aside", path_of(kit));
-    PUT(kit, .id = STR("a"));
-    assert_int_equal(store_ops(kit->store)->wait(kit->store, 0, NULL, NULL), 0);
-    assert_int_equal(rename(path_of(kit), aside), 0);
+    snprintf(aside, sizeof aside, "%s-aside", path_of(k));
+    PUT(k, .id = STR("a"));
+    assert_int_equal(store_ops(k->store)->wait(k->store, 0, NULL, NULL), 0);
+    assert_int_equal(rename(path_of(k), aside), 0);
     int64_t start_ms = clock_monotonic_ms();
-    assert_int_equal(store_ops(kit->store)->wait(kit->store, 60000, NULL, NULL), 0);
+    assert_int_equal(store_ops(k->store)->wait(k->store, 60000, NULL, NULL), 0);
     assert_true(clock_monotonic_ms() - start_ms < 30000);
-    check_gone(kit);
-    write_file(path_of(kit), "", 0);
-    check_gone(kit);
-    assert_int_equal(rename(aside, path_of(kit)), 0);
-    PUT(kit, .id = STR("b"));
+    check_gone(k);
+    write_file(path_of(k), "", 0);
+    check_gone(k);
+    assert_int_equal(rename(aside, path_of(k)), 0);
+    PUT(k, .id = STR("b"));
 }
 
-static void what_is_no_database_is_said_to_be_none(void **state)
+KIT_TEST(what_is_no_database_is_said_to_be_none)
 {
-    struct kit *kit = *state;
     struct redrive_err err;
     char text[8192];
     memset(text, 'x', sizeof text);
-    store_close(kit->store);
-    kit->store = NULL;
-    write_file(path_of(kit), text, sizeof text);
-    assert_int_equal(reopen(kit, &CREATE, &err), REDRIVE_E_CORRUPT);
+    store_close(k->store);
+    k->store = NULL;
+    write_file(path_of(k), text, sizeof text);
+    assert_int_equal(reopen(k, &CREATE, &err), REDRIVE_E_CORRUPT);
     assert_non_null(strstr(err.message, "not a SQLite database"));
     assert_true(err.hint[0] != '\0');
 }
 
-static void an_empty_file_is_set_up_only_when_that_is_asked_for(void **state)
+KIT_TEST(an_empty_file_is_set_up_only_when_that_is_asked_for)
 {
-    struct kit *kit = *state;
     struct redrive_err err;
-    store_close(kit->store);
-    kit->store = NULL;
-    write_file(path_of(kit), "", 0);
-    assert_int_equal(reopen(kit, &(struct store_options){0}, &err), REDRIVE_E_NOT_FOUND);
-    unlink(path_of(kit));
-    assert_int_equal(reopen(kit, &(struct store_options){0}, &err), REDRIVE_E_NOT_FOUND);
-    assert_int_not_equal(access(path_of(kit), F_OK), 0);
-    assert_int_equal(reopen(kit, &CREATE, &err), 0);
+    store_close(k->store);
+    k->store = NULL;
+    write_file(path_of(k), "", 0);
+    assert_int_equal(reopen(k, &(struct store_options){0}, &err), REDRIVE_E_NOT_FOUND);
+    unlink(path_of(k));
+    assert_int_equal(reopen(k, &(struct store_options){0}, &err), REDRIVE_E_NOT_FOUND);
+    assert_int_not_equal(access(path_of(k), F_OK), 0);
+    assert_int_equal(reopen(k, &CREATE, &err), 0);
 }
 
-static void a_directory_and_a_missing_one_are_named(void **state)
+KIT_TEST(a_directory_and_a_missing_one_are_named)
 {
-    struct kit *kit = *state;
     struct redrive_err err;
     struct store *store;
     char url[STORES_URL_MAX + 32];
-    snprintf(url, sizeof url, "%.*s", (int)(strrchr(kit->url, '/') - kit->url), kit->url);
+    snprintf(url, sizeof url, "%.*s", (int)(strrchr(k->url, '/') - k->url), k->url);
     assert_int_equal(store_open(url, &CREATE, &store, &err), REDRIVE_E_INVALID);
     assert_non_null(strstr(err.message, "directory"));
-    snprintf(url, sizeof url, "%s/none/jobs.db", kit->url);
+    snprintf(url, sizeof url, "%s/none/jobs.db", k->url);
     assert_true(store_open(url, &CREATE, &store, &err) < 0);
-    snprintf(url, sizeof url, "%.*s/none/jobs.db", (int)(strrchr(kit->url, '/') - kit->url),
-             kit->url);
+    snprintf(url, sizeof url, "%.*s/none/jobs.db", (int)(strrchr(k->url, '/') - k->url), k->url);
     assert_int_equal(store_open(url, &CREATE, &store, &err), REDRIVE_E_STATE);
     assert_int_equal(store_open(url, &(struct store_options){0}, &store, &err), REDRIVE_E_STATE);
     assert_non_null(strstr(err.hint, "folder"));
@@ -234,16 +224,14 @@ static int code_as_nobody(const char *url, int mode)
     return -WEXITSTATUS(status);
 }
 
-static void files_that_may_not_be_read_or_written_are_denied(void **state)
+KIT_TEST(files_that_may_not_be_read_or_written_are_denied)
 {
-    struct kit *kit = *state;
-    assert_int_equal(code_as_nobody(kit->url, 0000), REDRIVE_E_DENIED);
-    assert_int_equal(code_as_nobody(kit->url, 0444), REDRIVE_E_DENIED);
+    assert_int_equal(code_as_nobody(k->url, 0000), REDRIVE_E_DENIED);
+    assert_int_equal(code_as_nobody(k->url, 0444), REDRIVE_E_DENIED);
 }
 
-static void names_that_sqlite_knows_are_only_names_of_files(void **state)
+TEST(names_that_sqlite_knows_are_only_names_of_files)
 {
-    (void)state;
     struct store *store;
     char folder[] = "/tmp/redrive-names-XXXXXX", old[1024];
     assert_non_null(getcwd(old, sizeof old));
@@ -263,20 +251,19 @@ static void names_that_sqlite_knows_are_only_names_of_files(void **state)
 
 /* One whose time is not the one that it stands by in the index, and one whose numbers cannot be
  * read: the others come into the queue all the same. */
-static void jobs_with_a_damaged_time_do_not_stop_the_others(void **state)
+KIT_TEST(jobs_with_a_damaged_time_do_not_stop_the_others)
 {
-    struct kit *kit = *state;
     int64_t seqs[4], next_ms;
     for (int i = 0; i < 4; i++)
-        seqs[i] = PUT(kit, .process_after_ms = kit->now_ms + 10 + i);
-    exec_on(path_of(kit),
+        seqs[i] = PUT(k, .process_after_ms = k->now_ms + 10 + i);
+    exec_on(path_of(k),
             "UPDATE job_states SET process_after_ms = process_after_ms + 1000000 "
             "WHERE seq = 1; UPDATE job_states SET packed_status = x'ffff' WHERE seq = 2");
-    kit->now_ms += 100;
-    assert_int_equal(kit_promote(kit, 10, &next_ms), 2);
+    k->now_ms += 100;
+    assert_int_equal(kit_promote(k, 10, &next_ms), 2);
     assert_int_equal(next_ms, 0);
-    assert_int_equal(kit_state(kit, seqs[2]), REDRIVE_STATE_QUEUED);
-    assert_int_equal(kit_state(kit, seqs[3]), REDRIVE_STATE_QUEUED);
+    assert_int_equal(kit_state(k, seqs[2]), REDRIVE_STATE_QUEUED);
+    assert_int_equal(kit_state(k, seqs[3]), REDRIVE_STATE_QUEUED);
 }
 
 static size_t n_ready(struct kit *kit, size_t limit)
@@ -285,40 +272,38 @@ static size_t n_ready(struct kit *kit, size_t limit)
 }
 
 /* Jobs of one partition are claimed by cursors; those of many tenants in turn. */
-static void damaged_jobs_do_not_stop_claims(void **state)
+KIT_TEST(damaged_jobs_do_not_stop_claims)
 {
-    struct kit *kit = *state;
     char tenant[8];
     for (int i = 0; i < 4; i++)
-        PUT(kit, .task = STR("a"));
-    exec_on(path_of(kit), "UPDATE job_states SET packed_status = x'ffff' WHERE seq IN (1, 3)");
-    assert_int_equal(n_ready(kit, 1), 1);
-    assert_int_equal(kit_ready(kit, &(struct claim_filter){.limit = 1})->jobs[0].status.seq, 2);
-    assert_int_equal(n_ready(kit, 10), 2);
+        PUT(k, .task = STR("a"));
+    exec_on(path_of(k), "UPDATE job_states SET packed_status = x'ffff' WHERE seq IN (1, 3)");
+    assert_int_equal(n_ready(k, 1), 1);
+    assert_int_equal(kit_ready(k, &(struct claim_filter){.limit = 1})->jobs[0].status.seq, 2);
+    assert_int_equal(n_ready(k, 10), 2);
     for (int i = 0; i < 40; i++) {
         snprintf(tenant, sizeof tenant, "t%d", i);
-        PUT(kit, .tenant = str_of(tenant), .task = STR("a"));
+        PUT(k, .tenant = str_of(tenant), .task = STR("a"));
     }
-    exec_on(path_of(kit), "UPDATE job_states SET packed_status = x'ffff' WHERE seq IN (5, 7)");
-    assert_int_equal(n_ready(kit, 100), 40);
+    exec_on(path_of(k), "UPDATE job_states SET packed_status = x'ffff' WHERE seq IN (5, 7)");
+    assert_int_equal(n_ready(k, 100), 40);
 }
 
-static void damaged_jobs_do_not_stop_retention(void **state)
+KIT_TEST(damaged_jobs_do_not_stop_retention)
 {
-    struct kit *kit = *state;
     size_t removed = 0;
     bool more;
     for (int i = 0; i < 4; i++)
-        kit_put_in(kit, REDRIVE_STATE_COMPLETED, NULL);
-    exec_on(path_of(kit), "UPDATE job_states SET packed_status = x'ffff' WHERE seq = 2;"
-                          "UPDATE job_states SET state = 99 WHERE seq = 3");
+        kit_put_in(k, REDRIVE_STATE_COMPLETED, NULL);
+    exec_on(path_of(k), "UPDATE job_states SET packed_status = x'ffff' WHERE seq = 2;"
+                        "UPDATE job_states SET state = 99 WHERE seq = 3");
     struct scan scan = {.limit = 10,
                         .states = 1u << REDRIVE_STATE_COMPLETED,
-                        .before_ms = kit->now_ms + 1000,
+                        .before_ms = k->now_ms + 1000,
                         .brief = true};
-    kit_begin(kit);
-    assert_int_equal(scan_remove(kit->store, &scan, (struct str){0}, &removed, &more, NULL), 0);
-    kit_commit(kit);
+    kit_begin(k);
+    assert_int_equal(scan_remove(k->store, &scan, (struct str){0}, &removed, &more, NULL), 0);
+    kit_commit(k);
     assert_int_equal(removed, 2);
 }
 
@@ -378,18 +363,17 @@ static int read_damaged(const char *url)
     return rc != 0 ? rc : marked;
 }
 
-static void flipped_bits_are_never_served(void **state)
+KIT_TEST(flipped_bits_are_never_served)
 {
-    struct kit *kit = *state;
     for (int i = 0; i < DAMAGE_JOBS; i++) {
         char payload[200], id[16];
         payload_of(i, payload);
         snprintf(id, sizeof id, "job-%d", i);
-        PUT(kit, .id = str_of(id), .payload = str_of(payload));
+        PUT(k, .id = str_of(id), .payload = str_of(payload));
     }
-    store_close(kit->store);
-    kit->store = NULL;
-    int fd = open(path_of(kit), O_RDWR | O_CLOEXEC);
+    store_close(k->store);
+    k->store = NULL;
+    int fd = open(path_of(k), O_RDWR | O_CLOEXEC);
     struct stat st;
     assert_int_equal(fstat(fd, &st), 0);
     char *whole = malloc((size_t)st.st_size);
@@ -402,8 +386,8 @@ static void flipped_bits_are_never_served(void **state)
         size_t at = rng_below(&rng, (uint64_t)st.st_size);
         char bit = (char)(1 << rng_below(&rng, 8));
         whole[at] ^= bit;
-        write_file(path_of(kit), whole, (size_t)st.st_size);
-        noticed += read_damaged(kit->url) != 0;
+        write_file(path_of(k), whole, (size_t)st.st_size);
+        noticed += read_damaged(k->url) != 0;
         whole[at] ^= bit;
     }
     free(whole);
@@ -447,9 +431,8 @@ static void fill_until_full(struct kit *kit, int64_t *ret_last)
     fail_msg("the disk never got full");
 }
 
-static void a_full_disk_loses_nothing_and_ends(void **state)
+TEST(a_full_disk_loses_nothing_and_ends)
 {
-    (void)state;
     char folder[] = "/tmp/redrive-full-XXXXXX";
     struct kit kit = {.now_ms = KIT_START_MS};
     struct redrive_err err;
@@ -473,16 +456,15 @@ static void a_full_disk_loses_nothing_and_ends(void **state)
 }
 
 /* The same with a limit on the size of files, for where nothing can be mounted. */
-static void a_file_that_may_not_grow_loses_nothing(void **state)
+KIT_TEST(a_file_that_may_not_grow_loses_nothing)
 {
-    struct kit *kit = *state;
     pid_t pid = fork();
     if (pid == 0) {
         const struct rlimit limit = {1 << 20, 1 << 20};
         int64_t last;
         signal(SIGXFSZ, SIG_IGN);
         struct store *store;
-        if (store_open(kit->url, &CREATE, &store, NULL) != 0)
+        if (store_open(k->url, &CREATE, &store, NULL) != 0)
             _exit(1);
         struct kit mine = {.store = store, .now_ms = KIT_START_MS};
         if (setrlimit(RLIMIT_FSIZE, &limit) != 0)
@@ -493,7 +475,7 @@ static void a_file_that_may_not_grow_loses_nothing(void **state)
     int status;
     assert_int_equal(waitpid(pid, &status, 0), pid);
     assert_int_equal(status, 0);
-    PUT(kit, .id = STR("again"));
+    PUT(k, .id = STR("again"));
 }
 
 static void limit_files(rlim_t bytes)
@@ -505,24 +487,23 @@ static void limit_files(rlim_t bytes)
 }
 
 /* Its number is given to the next partition that anybody adds. */
-static void a_partition_of_a_failed_commit_is_forgotten(void **state)
+KIT_TEST(a_partition_of_a_failed_commit_is_forgotten)
 {
-    struct kit *kit = *state;
     struct kit other = {0};
     struct job_page page = {0};
     const struct job_filter filter = {.id = STR("mine"), .limit = 1};
     void (*before)(int) = signal(SIGXFSZ, SIG_IGN);
-    PUT(kit, .queue = STR("a"));
-    kit_begin(kit);
-    PUT(kit, .queue = STR("phantom"));
+    PUT(k, .queue = STR("a"));
+    kit_begin(k);
+    PUT(k, .queue = STR("phantom"));
     limit_files(1);
-    assert_int_not_equal(store_ops(kit->store)->commit(kit->store, NULL), 0);
+    assert_int_not_equal(store_ops(k->store)->commit(k->store, NULL), 0);
     limit_files(RLIM_INFINITY);
-    kit->in_transaction = false;
+    k->in_transaction = false;
     (void)signal(SIGXFSZ, before);
-    kit_join(&other, kit);
+    kit_join(&other, k);
     PUT(&other, .queue = STR("other"), .id = STR("theirs"));
-    PUT(kit, .queue = STR("phantom"), .id = STR("mine"));
+    PUT(k, .queue = STR("phantom"), .id = STR("mine"));
     assert_int_equal(store_ops(other.store)->list(other.store, &filter, &page, NULL), 0);
     assert_int_equal(page.n, 1);
     assert_true(str_is(page.jobs[0].spec.queue, "phantom"));
@@ -530,27 +511,8 @@ static void a_partition_of_a_failed_commit_is_forgotten(void **state)
     kit_close(&other);
 }
 
-CHECK_FILE(file)
+TEST_MAIN(argc, argv)
 {
     setenv("REDRIVE_TEST_STORE", "sqlite", 1);
-    const struct CMUnitTest tests[] = {
-        T(files_are_for_their_owner_only_whatever_the_umask),
-        F(a_newer_schema_is_refused_with_both_versions),
-        F(an_older_schema_is_brought_up_to_date),
-        F(a_database_of_another_program_is_left_alone),
-        F(a_file_that_is_removed_or_replaced_is_not_written_to),
-        F(what_is_no_database_is_said_to_be_none),
-        F(an_empty_file_is_set_up_only_when_that_is_asked_for),
-        F(a_directory_and_a_missing_one_are_named),
-        F(files_that_may_not_be_read_or_written_are_denied),
-        F(jobs_with_a_damaged_time_do_not_stop_the_others),
-        F(damaged_jobs_do_not_stop_claims),
-        F(damaged_jobs_do_not_stop_retention),
-        T(names_that_sqlite_knows_are_only_names_of_files),
-        F(flipped_bits_are_never_served),
-        T(a_full_disk_loses_nothing_and_ends),
-        F(a_file_that_may_not_grow_loses_nothing),
-        F(a_partition_of_a_failed_commit_is_forgotten),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return check_run(NULL, NULL);
 }

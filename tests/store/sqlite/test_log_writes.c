@@ -11,7 +11,6 @@
 #include "store/sqlite/private.h"
 #include "store/store.h"
 
-#define F(test)     cmocka_unit_test_setup(test, begin_anew)
 #define NOW_MS      INT64_C(1767225600000)
 #define FRAME_BYTES (24 + 4096)
 #define MANY        200 /* jobs of one transaction: more pages than are written with one call */
@@ -168,11 +167,12 @@ static void check_spilled(struct store *store)
     assert_true(n > 0);
 }
 
+#define FIXTURE_TEST(test) TEST_AROUND(test, begin_anew, NULL)
+
 /* ---- Tests ----------------------------------------------------------------------------------- */
 
-static void commit_is_one_write_that_other_connections_see(void **state)
+FIXTURE_TEST(commit_is_one_write_that_other_connections_see)
 {
-    (void)state;
     struct store *store = open_store(), *other = open_store();
     assert_int_equal(submit(store, "first"), 0); /* makes the partition */
     n_writes = 0;
@@ -188,9 +188,8 @@ static void commit_is_one_write_that_other_connections_see(void **state)
 }
 
 /* A commit is whole when it has returned, not when the log is synced. */
-static void commit_without_a_sync_is_in_the_file(void **state)
+FIXTURE_TEST(commit_without_a_sync_is_in_the_file)
 {
-    (void)state;
     struct store *store = open_store(), *other = open_store();
     assert_int_equal(submit(store, "synced"), 0); /* SQLite looks at the log it has begun */
     const int64_t before = count_jobs(store);
@@ -220,17 +219,15 @@ static void check_failure(int call, int error, bool is_short)
     store_close(store);
 }
 
-static void commit_that_cannot_be_written_has_not_happened(void **state)
+FIXTURE_TEST(commit_that_cannot_be_written_has_not_happened)
 {
-    (void)state;
     check_failure(1, ENOSPC, false);
     check_failure(1, EIO, true);
 }
 
 /* Whichever call of a large commit fails, at its beginning or in its middle. */
-static void large_commit_is_whole_or_has_not_happened(void **state)
+FIXTURE_TEST(large_commit_is_whole_or_has_not_happened)
 {
-    (void)state;
     struct store *store = open_store(), *other = open_store();
     int64_t n = count_jobs(store);
     int call = 0, rc = REDRIVE_E_IO;
@@ -256,9 +253,8 @@ static void large_commit_is_whole_or_has_not_happened(void **state)
     store_close(store);
 }
 
-static void writes_that_are_interrupted_and_short_go_on(void **state)
+FIXTURE_TEST(writes_that_are_interrupted_and_short_go_on)
 {
-    (void)state;
     struct store *store = open_store(), *other = open_store();
     const int64_t before = count_jobs(store);
     stutters = true;
@@ -271,9 +267,8 @@ static void writes_that_are_interrupted_and_short_go_on(void **state)
 }
 
 /* Pages that were spilled are at the places of the log where another connection writes next. */
-static void pages_of_a_rollback_are_not_written_over_a_later_commit(void **state)
+FIXTURE_TEST(pages_of_a_rollback_are_not_written_over_a_later_commit)
 {
-    (void)state;
     struct store *store = open_store(), *other = open_store();
     make_large_rows(store);
     use_small_cache(store);
@@ -304,9 +299,8 @@ static void pages_of_a_rollback_are_not_written_over_a_later_commit(void **state
 }
 
 /* The commit writes some of the spilled pages again, at their old places. */
-static void spilled_pages_and_their_commit_are_whole(void **state)
+FIXTURE_TEST(spilled_pages_and_their_commit_are_whole)
 {
-    (void)state;
     struct store *store = open_store(), *other = open_store();
     use_small_cache(store);
     const int64_t before = count_jobs(store);
@@ -320,17 +314,8 @@ static void spilled_pages_and_their_commit_are_whole(void **state)
     store_close(store);
 }
 
-CHECK_FILE(log_writes)
+TEST_MAIN(argc, argv)
 {
-    const struct CMUnitTest tests[] = {
-        F(commit_is_one_write_that_other_connections_see),
-        F(commit_without_a_sync_is_in_the_file),
-        F(commit_that_cannot_be_written_has_not_happened),
-        F(large_commit_is_whole_or_has_not_happened),
-        F(writes_that_are_interrupted_and_short_go_on),
-        F(pages_of_a_rollback_are_not_written_over_a_later_commit),
-        F(spilled_pages_and_their_commit_are_whole),
-    };
     char command[128];
     sqlite3_vfs *vfs = sqlite3_vfs_find(NULL);
     const sqlite3_syscall_ptr counted = (sqlite3_syscall_ptr)(void (*)(void))counted_write;
@@ -339,7 +324,7 @@ CHECK_FILE(log_writes)
         vfs->xSetSystemCall(vfs, "pwrite64", counted) != SQLITE_OK)
         return 1;
     (void)snprintf(url, sizeof url, "sqlite:%s/jobs.db", folder);
-    const int failed = cmocka_run_group_tests(tests, NULL, NULL);
+    const int failed = check_run(NULL, NULL);
     (void)snprintf(command, sizeof command, "rm -r %s", folder);
     return system(command) == 0 ? failed : 1; /* NOLINT(cert-env33-c): a folder of our own */
 }

@@ -6,20 +6,11 @@
 
 #include "store/store.h"
 
-static void a_program_of_its_own_keeps_no_statistics_of_memory(void **state)
+TEST(a_program_of_its_own_keeps_no_statistics_of_memory)
 {
     sqlite3 *db;
-    (void)state;
     store_own_process();
     assert_int_equal(sqlite3_open(":memory:", &db), SQLITE_OK);
     assert_int_equal(sqlite3_memory_used(), 0);
     assert_int_equal(sqlite3_close(db), SQLITE_OK);
-}
-
-CHECK_FILE(own)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_program_of_its_own_keeps_no_statistics_of_memory),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

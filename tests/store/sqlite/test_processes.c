@@ -82,9 +82,8 @@ static void live_in(const char *url, int who, int fd)
     _exit(0);
 }
 
-static void two_processes_never_start_the_same_job(void **state)
+KIT_TEST(two_processes_never_start_the_same_job)
 {
-    struct kit *kit = *state;
     int fds[2];
     static unsigned char seen[2 * EACH + 1];
     assert_int_equal(pipe(fds), 0);
@@ -92,7 +91,7 @@ static void two_processes_never_start_the_same_job(void **state)
     for (int i = 0; i < 2; i++) {
         pids[i] = fork();
         if (pids[i] == 0)
-            live_in(kit->url, i, fds[1]);
+            live_in(k->url, i, fds[1]);
     }
     close(fds[1]);
     int64_t seq;
@@ -108,9 +107,8 @@ static void two_processes_never_start_the_same_job(void **state)
     assert_int_equal(n, 2 * EACH);
 }
 
-static void several_processes_may_set_a_store_up_at_once(void **state)
+TEST(several_processes_may_set_a_store_up_at_once)
 {
-    (void)state;
     for (int round = 0; round < 5; round++) {
         char url[STORES_URL_MAX];
         pid_t pids[6];
@@ -145,9 +143,8 @@ static void look_until_set_up(const char *url)
     _exit(0);
 }
 
-static void a_store_that_is_being_set_up_is_empty_or_ours(void **state)
+TEST(a_store_that_is_being_set_up_is_empty_or_ours)
 {
-    (void)state;
     for (int round = 0; round < 40; round++) {
         char url[STORES_URL_MAX];
         pid_t pids[3];
@@ -165,21 +162,20 @@ static void a_store_that_is_being_set_up_is_empty_or_ours(void **state)
     }
 }
 
-static void a_busy_store_is_an_error_after_the_busy_time(void **state)
+KIT_TEST(a_busy_store_is_an_error_after_the_busy_time)
 {
-    struct kit *kit = *state;
     struct store *other;
     struct redrive_err err;
     int64_t now, version;
-    assert_int_equal(
-        store_open(kit->url, &(struct store_options){.busy_wait_ms = 50}, &other, &err), 0);
-    kit_begin(kit);
+    assert_int_equal(store_open(k->url, &(struct store_options){.busy_wait_ms = 50}, &other, &err),
+                     0);
+    kit_begin(k);
     int64_t start_ms = clock_monotonic_ms();
     assert_int_equal(store_ops(other)->begin(other, 1, &now, &version, &err), REDRIVE_E_IO);
     assert_true(clock_monotonic_ms() - start_ms >= 40);
     assert_non_null(strstr(err.message, "another process"));
     assert_true(err.hint[0] != '\0');
-    kit_rollback(kit);
+    kit_rollback(k);
     assert_int_equal(store_ops(other)->begin(other, 1, &now, &version, &err), 0);
     store_close(other);
 }
@@ -211,19 +207,18 @@ static int64_t wait_for_a_commit(struct kit *kit)
     return woken_ms - at_ms;
 }
 
-static void a_wait_ends_soon_after_another_process_commits(void **state)
+KIT_TEST(a_wait_ends_soon_after_another_process_commits)
 {
-    struct kit *kit = *state;
-    PUT(kit, .id = STR("mine"));
+    PUT(k, .id = STR("mine"));
     /* 50 ms is the promise; the rest is for a machine that does other things too, and may be late
      * altogether, but not each time. */
     int tries = 0;
-    while (wait_for_a_commit(kit) >= 50 + 200)
+    while (wait_for_a_commit(k) >= 50 + 200)
         assert_true(++tries < 5);
     /* What has been noticed is not new any more, nor is what one does oneself. */
-    PUT(kit, .id = STR("mine too"));
+    PUT(k, .id = STR("mine too"));
     int64_t start_ms = clock_monotonic_ms();
-    assert_int_equal(store_ops(kit->store)->wait(kit->store, 60, NULL, NULL), 0);
+    assert_int_equal(store_ops(k->store)->wait(k->store, 60, NULL, NULL), 0);
     assert_true(clock_monotonic_ms() - start_ms >= 60);
 }
 
@@ -374,42 +369,33 @@ static void check_integrity(const char *path)
     sqlite3_close(db);
 }
 
-static void a_killed_process_loses_nothing_and_leaves_nothing_half_done(void **state)
+KIT_TEST(a_killed_process_loses_nothing_and_leaves_nothing_half_done)
 {
-    struct kit *kit = *state;
     struct rng rng;
     rng_seed(&rng, 42);
     FILE *log = tmpfile();
     assert_non_null(log);
     for (int round = 0; round < ROUNDS; round++) {
-        store_close(kit->store);
-        kit->store = NULL;
+        store_close(k->store);
+        k->store = NULL;
         pid_t pid = fork();
         if (pid == 0)
-            work_until_killed(kit->url, fileno(log), round);
+            work_until_killed(k->url, fileno(log), round);
         nap(5 + (int64_t)rng_below(&rng, 80));
         kill(pid, SIGKILL);
         wait_for(pid, SIGKILL);
-        assert_int_equal(store_open(kit->url, NULL, &kit->store, NULL), 0);
-        check_acknowledged(kit, log);
-        check_whole(kit);
+        assert_int_equal(store_open(k->url, NULL, &k->store, NULL), 0);
+        check_acknowledged(k, log);
+        check_whole(k);
     }
-    check_integrity(strchr(kit->url, ':') + 1);
+    check_integrity(strchr(k->url, ':') + 1);
     fseek(log, 0, SEEK_END);
     assert_true(ftell(log) > 0);
     fclose(log);
 }
 
-CHECK_FILE(processes)
+TEST_MAIN(argc, argv)
 {
     setenv("REDRIVE_TEST_STORE", "sqlite", 1);
-    const struct CMUnitTest tests[] = {
-        F(two_processes_never_start_the_same_job),
-        T(several_processes_may_set_a_store_up_at_once),
-        T(a_store_that_is_being_set_up_is_empty_or_ours),
-        F(a_busy_store_is_an_error_after_the_busy_time),
-        F(a_wait_ends_soon_after_another_process_commits),
-        F(a_killed_process_loses_nothing_and_leaves_nothing_half_done),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return check_run(NULL, NULL);
 }

@@ -29,9 +29,8 @@ static void assert_alike(const struct job_status *a, const struct job_status *b)
     assert_true(a->paused_since_ms == b->paused_since_ms);
 }
 
-static void what_is_packed_comes_out_again(void **state)
+TEST(what_is_packed_comes_out_again)
 {
-    (void)state;
     const struct job_status full = some();
     /* Every set of fields that are there and fields that are 0. */
     for (unsigned set = 0; set < 256; set++) {
@@ -53,9 +52,8 @@ static void what_is_packed_comes_out_again(void **state)
     }
 }
 
-static void the_end_of_a_lease_keeps_the_length(void **state)
+TEST(the_end_of_a_lease_keeps_the_length)
 {
-    (void)state;
     unsigned char bytes[PACKED_STATUS_MAX];
     struct job_status s = {
         .token = 7, .permit = {.generation = 1}, .first_started_ms = 1767225600000};
@@ -65,9 +63,8 @@ static void the_end_of_a_lease_keeps_the_length(void **state)
     assert_int_equal(packed_status_pack(&s, bytes), len);
 }
 
-static void what_was_never_packed_is_refused(void **state)
+TEST(what_was_never_packed_is_refused)
 {
-    (void)state;
     const struct {
         const char *bytes;
         size_t len;
@@ -84,14 +81,4 @@ static void what_was_never_packed_is_refused(void **state)
         assert_false(
             packed_status_unpack((const unsigned char *)wrong[i].bytes, wrong[i].len, &back));
     }
-}
-
-CHECK_FILE(rest)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(what_is_packed_comes_out_again),
-        cmocka_unit_test(the_end_of_a_lease_keeps_the_length),
-        cmocka_unit_test(what_was_never_packed_is_refused),
-    };
-    return cmocka_run_group_tests_name("store sqlite rest", tests, NULL, NULL);
 }

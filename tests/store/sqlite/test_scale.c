@@ -50,9 +50,10 @@ static size_t drain(struct kit *k, size_t at_a_time)
     }
 }
 
-static void a_claim_does_not_pay_for_the_tenants_that_it_leaves(void **state)
+#define OTHER_KIT_TEST(test) TEST_WITH(test, setup, teardown, struct kit *k)
+
+OTHER_KIT_TEST(a_claim_does_not_pay_for_the_tenants_that_it_leaves)
 {
-    struct kit *k = *state;
     put_for_tenants(k, 3000);
     int64_t start_ms = clock_monotonic_ms();
     assert_int_equal(drain(k, 8), 3000);
@@ -60,9 +61,8 @@ static void a_claim_does_not_pay_for_the_tenants_that_it_leaves(void **state)
 }
 
 /* What a claim has found out is kept for the claims after it, but not beyond a new job. */
-static void claims_of_one_transaction_see_what_came_between_them(void **state)
+OTHER_KIT_TEST(claims_of_one_transaction_see_what_came_between_them)
 {
-    struct kit *k = *state;
     const struct str queues[] = {STR("fast"), STR("slow")};
     kit_begin(k);
     int64_t a = PUT(k, .queue = STR("slow"));
@@ -99,9 +99,8 @@ static int watch_connection(sqlite3 *db, const char **message, const void *api)
 }
 
 /* Every queue but the first has one job, which is due after all of the first's. */
-static void a_look_at_the_queues_does_not_pay_for_their_jobs(void **state)
+OTHER_KIT_TEST(a_look_at_the_queues_does_not_pay_for_their_jobs)
 {
-    struct kit *k = *state;
     char name[16];
     kit_begin(k);
     for (int i = 0; i < 30000; i++)
@@ -119,9 +118,8 @@ static void a_look_at_the_queues_does_not_pay_for_their_jobs(void **state)
     assert_int_equal(page->counts[1].next_due_ms, k->now_ms + 40000);
 }
 
-static void a_list_of_a_small_tenant_does_not_pay_for_the_others(void **state)
+OTHER_KIT_TEST(a_list_of_a_small_tenant_does_not_pay_for_the_others)
 {
-    struct kit *k = *state;
     static const int OTHERS = 20000;
     kit_fill_tenants(k, OTHERS);
     for (enum job_order order = ORDER_OLDEST; order <= ORDER_FINISHED; order++)
@@ -143,9 +141,8 @@ static void a_list_of_a_small_tenant_does_not_pay_for_the_others(void **state)
 }
 
 /* Each filter finds one job, the oldest, among many that it is not about. */
-static void a_filter_does_not_pay_for_the_jobs_that_it_is_not_about(void **state)
+OTHER_KIT_TEST(a_filter_does_not_pay_for_the_jobs_that_it_is_not_about)
 {
-    struct kit *k = *state;
     static const int OTHERS = 20000;
     const int64_t seq = put_rare_job(k);
     kit_begin(k);
@@ -183,9 +180,8 @@ static long steps_of_claims(struct kit *k, size_t n_queues)
     return steps;
 }
 
-static void a_claim_does_not_pay_for_the_queues_that_come_later(void **state)
+OTHER_KIT_TEST(a_claim_does_not_pay_for_the_queues_that_come_later)
 {
-    struct kit *k = *state;
     kit_begin(k);
     for (int i = 0; i < 10; i++) {
         PUT(k, .queue = STR("a"));
@@ -211,9 +207,8 @@ static double steps_of(struct kit *k, struct job_filter filter, size_t expected,
 }
 
 /* Of the jobs of a state the index is read, and the rows of those that are shown. */
-static void a_page_does_not_read_the_rows_of_all_jobs_of_its_state(void **state)
+OTHER_KIT_TEST(a_page_does_not_read_the_rows_of_all_jobs_of_its_state)
 {
-    struct kit *k = *state;
     static const int OTHERS = 20000;
     const uint32_t dead = 1u << REDRIVE_STATE_DEAD_LETTER;
     const struct job_filter of_ann = {.states = dead, .user = STR("ann"), .order = ORDER_FINISHED};
@@ -253,9 +248,8 @@ static int count_blocks(const struct kit *k)
 }
 
 /* Retention removes jobs in portions; a job that lives on keeps its block. */
-static void blocks_go_with_their_last_jobs(void **state)
+OTHER_KIT_TEST(blocks_go_with_their_last_jobs)
 {
-    struct kit *k = *state;
     int64_t last = 0;
     kit_begin(k);
     for (int i = 0; i < 1000; i++) {
@@ -278,26 +272,9 @@ static void blocks_go_with_their_last_jobs(void **state)
     check_seqs(LIST(k, .task = STR("rare"), .order = ORDER_NEWEST), last);
 }
 
-CHECK_FILE(scale)
+TEST_MAIN(argc, argv)
 {
     sqlite3_auto_extension((void (*)(void))watch_connection);
 
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(a_claim_does_not_pay_for_the_tenants_that_it_leaves, setup,
-                                        teardown),
-        cmocka_unit_test_setup_teardown(claims_of_one_transaction_see_what_came_between_them, setup,
-                                        teardown),
-        cmocka_unit_test_setup_teardown(a_claim_does_not_pay_for_the_queues_that_come_later, setup,
-                                        teardown),
-        cmocka_unit_test_setup_teardown(a_look_at_the_queues_does_not_pay_for_their_jobs, setup,
-                                        teardown),
-        cmocka_unit_test_setup_teardown(a_filter_does_not_pay_for_the_jobs_that_it_is_not_about,
-                                        setup, teardown),
-        cmocka_unit_test_setup_teardown(a_list_of_a_small_tenant_does_not_pay_for_the_others, setup,
-                                        teardown),
-        cmocka_unit_test_setup_teardown(a_page_does_not_read_the_rows_of_all_jobs_of_its_state,
-                                        setup, teardown),
-        cmocka_unit_test_setup_teardown(blocks_go_with_their_last_jobs, setup, teardown),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return check_run(NULL, NULL);
 }

@@ -110,9 +110,8 @@ static void assert_free(struct store *store)
     store_close(other);
 }
 
-static void transaction_ends_without_memory(void **state)
+TEST(transaction_ends_without_memory)
 {
-    (void)state;
     struct store *store = open_store();
     assert_int_equal(submit(store), 0);
     fails_at = 1;
@@ -122,9 +121,8 @@ static void transaction_ends_without_memory(void **state)
     store_close(store);
 }
 
-static void transaction_that_fails_for_want_of_memory_is_over(void **state)
+TEST(transaction_that_fails_for_want_of_memory_is_over)
 {
-    (void)state;
     has_failed = true;
     for (long n = 1; has_failed; n += 7) {
         struct store *store = open_store();
@@ -138,9 +136,8 @@ static void transaction_that_fails_for_want_of_memory_is_over(void **state)
     }
 }
 
-static void view_that_fails_for_want_of_memory_is_over(void **state)
+TEST(view_that_fails_for_want_of_memory_is_over)
 {
-    (void)state;
     const struct job_filter filter = {.states = 1u << REDRIVE_STATE_QUEUED, .limit = 3};
     has_failed = true;
     for (long n = 1; has_failed; n += 7) {
@@ -170,9 +167,8 @@ static int open_if_allowed(const char *name, int flags, int mode)
 }
 
 /* SQLite then opens it for reading, which is of no use: every write would be refused for ever. */
-static void file_that_cannot_be_opened_for_writing_is_an_error(void **state)
+TEST(file_that_cannot_be_opened_for_writing_is_an_error)
 {
-    (void)state;
     const struct store_options options = {.create = true};
     struct store *store = open_store();
     struct redrive_err err;
@@ -223,9 +219,8 @@ static void verify_at_each_allocation(void)
     }
 }
 
-static void store_is_not_called_damaged_for_want_of_memory(void **state)
+TEST(store_is_not_called_damaged_for_want_of_memory)
 {
-    (void)state;
     store_close(open_store());
     use_all_kinds_of_pages();
     verify_at_each_allocation();
@@ -234,14 +229,7 @@ static void store_is_not_called_damaged_for_want_of_memory(void **state)
     fails_once = false;
 }
 
-CHECK_FILE(shortage)
+TEST_MAIN(argc, argv)
 {
-    const struct CMUnitTest tests[] = {
-        T(transaction_ends_without_memory),
-        T(transaction_that_fails_for_want_of_memory_is_over),
-        T(view_that_fails_for_want_of_memory_is_over),
-        T(file_that_cannot_be_opened_for_writing_is_an_error),
-        T(store_is_not_called_damaged_for_want_of_memory),
-    };
-    return cmocka_run_group_tests(tests, make_folder, remove_folder);
+    return check_run(make_folder, remove_folder);
 }

@@ -61,9 +61,8 @@ static const struct {
      "partition 99: its counts are not those of its jobs"},
 };
 
-static void rows_that_contradict_each_other_are_found(void **state)
+TEST(rows_that_contradict_each_other_are_found)
 {
-    (void)state;
     for (size_t i = 0; i < sizeof DAMAGES / sizeof *DAMAGES; i++) {
         struct kit kit;
         struct redrive_err err;
@@ -98,9 +97,8 @@ static void mend_first(void *ctx)
 }
 
 /* What another process has put right, or changed, between keeping and removing is left alone. */
-static void a_job_that_was_changed_meanwhile_stays(void **state)
+TEST(a_job_that_was_changed_meanwhile_stays)
 {
-    (void)state;
     struct kit kit;
     struct taken t = TAKEN;
     struct store_repaired did;
@@ -127,13 +125,4 @@ static void a_job_that_was_changed_meanwhile_stays(void **state)
                      1);
     buf_release(&t.lines);
     kit_close(&kit);
-}
-
-CHECK_FILE(verify)
-{
-    const struct CMUnitTest tests[] = {
-        T(rows_that_contradict_each_other_are_found),
-        T(a_job_that_was_changed_meanwhile_stays),
-    };
-    return cmocka_run_group_tests_name("sqlite verify", tests, NULL, NULL);
 }

@@ -46,42 +46,40 @@ static void check_answer(const struct kit *kit, const char *sql, const char *exp
     sqlite3_close(db);
 }
 
-static void views_show_each_job_where_it_belongs(void **state)
+KIT_TEST(views_show_each_job_where_it_belongs)
 {
-    struct kit *kit = *state;
-    kit_fill_views(kit);
-    check_answer(kit,
+    kit_fill_views(k);
+    check_answer(k,
                  "SELECT sample_id, payload, error_msg, retry_count, attempts, process_after "
                  "FROM retry_queue",
                  "waits|[1]|refused|0|1|2023-11-14 22:14:20.000");
-    check_answer(kit,
+    check_answer(k,
                  "SELECT sample_id, payload, result, retry_count, attempts, completed_at "
                  "FROM final_results",
                  "works|[3]|{\"ok\":1}|0|1|2023-11-14 22:13:21.500");
     check_answer(
-        kit,
+        k,
         "SELECT sample_id, payload, error_msg, retry_count, attempts, failed_at, "
         "error_class, error_type, stacktrace, reason, fingerprint FROM dead_letter_queue",
         "dies|[2]|refused|1|2|2023-11-14 22:13:21.500|network|ConnectError|at f()|exhausted|"
         "000000000000feed");
-    check_answer(kit,
+    check_answer(k,
                  "SELECT id, job_id, job_type, status, attempts, max_attempts, last_error, "
                  "error_stacktrace, input_data FROM failed_jobs ORDER BY id",
                  "2|dies|thumbnail|FAILED|2|5|refused|at f()|[2]\n"
                  "5|fails|mail|FAILED|1|5|refused|at f()|[5]");
-    check_answer(kit,
+    check_answer(k,
                  "SELECT id, type, status, attempts, last_error, started_at IS NULL "
                  "FROM jobs_by_status WHERE status IN ('running', 'completed') ORDER BY 1",
                  "runs|mail|running|1|-|0\nworks|mail|completed|1|-|0");
-    check_answer(kit, "SELECT * FROM job_counts ORDER BY task_name",
+    check_answer(k, "SELECT * FROM job_counts ORDER BY task_name",
                  "acme|main|mail|0|0|0|1|0|1|1|0|0|0\nacme|main|thumbnail|0|1|0|0|0|0|0|1|0|0");
 }
 
-static void attempts_and_events_tell_the_whole_life(void **state)
+KIT_TEST(attempts_and_events_tell_the_whole_life)
 {
-    struct kit *kit = *state;
-    kit_fill_views(kit);
-    check_answer(kit,
+    kit_fill_views(k);
+    check_answer(k,
                  "SELECT job_id, attempt, outcome, class, code, delay_ms, next_at "
                  "FROM attempts ORDER BY job_id, attempt",
                  "dies|1|retrying|network|111|0|2023-11-14 22:13:20.000\n"
@@ -90,33 +88,31 @@ static void attempts_and_events_tell_the_whole_life(void **state)
                  "runs|1|running|success|0|0|-\n"
                  "waits|1|retrying|network|111|60000|2023-11-14 22:14:20.000\n"
                  "works|1|completed|success|0|0|-");
-    check_answer(kit,
+    check_answer(k,
                  "SELECT type, attempts FROM job_events WHERE job_id = 'dies' "
                  "ORDER BY at, attempts, type <> 'started'",
                  "deferred|0\nstarted|1\ndeferred_for_retry|1\nstarted|2\ndead_letter|2");
-    check_answer(kit, "SELECT count(*) FROM job_events WHERE type = 'deferred_for_retry'", "2");
+    check_answer(k, "SELECT count(*) FROM job_events WHERE type = 'deferred_for_retry'", "2");
 }
 
-static void job_that_ended_before_it_ran_has_no_start(void **state)
+KIT_TEST(job_that_ended_before_it_ran_has_no_start)
 {
-    struct kit *kit = *state;
-    int64_t seq = PUT(kit, .id = STR("null"), .payload = STR("null"));
-    kit->now_ms += 10;
-    CHANGE(kit, .seq = seq, .kind = MOVE_END, .to = REDRIVE_STATE_DEAD_LETTER,
+    int64_t seq = PUT(k, .id = STR("null"), .payload = STR("null"));
+    k->now_ms += 10;
+    CHANGE(k, .seq = seq, .kind = MOVE_END, .to = REDRIVE_STATE_DEAD_LETTER,
            .reason = REDRIVE_REASON_NOT_RETRIABLE,
            .error = {REDRIVE_CLASS_VALIDATION, STR("Missing"), STR("no payload"), {0}, 0});
-    check_answer(kit, "SELECT attempt, started_at, outcome, class, error_msg FROM attempts",
+    check_answer(k, "SELECT attempt, started_at, outcome, class, error_msg FROM attempts",
                  "0|-|dead_letter|validation|no payload");
-    check_answer(kit, "SELECT type, attempts FROM job_events ORDER BY at",
+    check_answer(k, "SELECT type, attempts FROM job_events ORDER BY at",
                  "deferred|0\ndead_letter|0");
     check_answer(
-        kit, "SELECT error_msg, retry_count, attempts, reason, error_class FROM dead_letter_queue",
+        k, "SELECT error_msg, retry_count, attempts, reason, error_class FROM dead_letter_queue",
         "no payload|0|0|not_retriable|validation");
 }
 
-static void words_of_the_tables_are_those_of_the_program(void **state)
+KIT_TEST(words_of_the_tables_are_those_of_the_program)
 {
-    struct kit *kit = *state;
     static const struct {
         enum vocabulary vocabulary;
         const char *sql;
@@ -129,26 +125,25 @@ static void words_of_the_tables_are_those_of_the_program(void **state)
         char expected[ANSWER_MAX] = "";
         size_t n;
         const char *const *words = vocabulary_words(TABLES[i].vocabulary, &n);
-        for (size_t k = 0; k < n; k++) {
+        for (size_t j = 0; j < n; j++) {
             size_t len = strlen(expected);
-            snprintf(expected + len, sizeof expected - len, "%s%s", k ? "\n" : "", words[k]);
+            snprintf(expected + len, sizeof expected - len, "%s%s", j ? "\n" : "", words[j]);
         }
-        check_answer(kit, TABLES[i].sql, expected);
+        check_answer(k, TABLES[i].sql, expected);
     }
 }
 
-static void every_query_of_the_manual_runs(void **state)
+KIT_TEST(every_query_of_the_manual_runs)
 {
-    struct kit *kit = *state;
     struct buf text;
     struct redrive_err err;
     char path[1024];
     int ran = 0;
-    kit_fill_views(kit);
+    kit_fill_views(k);
     snprintf(path, sizeof path, "%s/sql.md", getenv("REDRIVE_DOCS"));
     buf_init(&text, 1 << 20);
     assert_int_equal(file_read(path, 1 << 20, &text, &err), 0);
-    sqlite3 *db = shell_of(kit);
+    sqlite3 *db = shell_of(k);
     for (const char *at = strstr(buf_cstr(&text), "```sql\n"); at; at = strstr(at, "```sql\n")) {
         at += strlen("```sql\n");
         const char *end = strstr(at, "```");
@@ -169,15 +164,8 @@ static void every_query_of_the_manual_runs(void **state)
     buf_release(&text);
 }
 
-CHECK_FILE(views)
+TEST_MAIN(argc, argv)
 {
     setenv("REDRIVE_TEST_STORE", "sqlite", 1);
-    const struct CMUnitTest tests[] = {
-        F(views_show_each_job_where_it_belongs),
-        F(attempts_and_events_tell_the_whole_life),
-        F(job_that_ended_before_it_ran_has_no_start),
-        F(words_of_the_tables_are_those_of_the_program),
-        F(every_query_of_the_manual_runs),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return check_run(NULL, NULL);
 }
