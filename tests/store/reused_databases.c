@@ -35,21 +35,26 @@ static bool is_locked[MOST], is_taken[MOST];
     "UNION ALL SELECT setconfig::text FROM pg_db_role_setting "                                \
     "UNION ALL SELECT version::text FROM redrive.meta) things"
 
-/* The tables that are not emptied have the same rows in every store, or one. */
-#define MAKE_EMPTY                                                                            \
-    "SET lock_timeout = '10s'; SET client_min_messages = error; "                             \
-    "SELECT pg_terminate_backend(pid) FROM pg_stat_activity "                                 \
-    "WHERE datname = current_database() AND pid <> pg_backend_pid(); "                        \
-    "DO $$ BEGIN FOR i IN 1..2000 LOOP PERFORM pg_stat_clear_snapshot(); "                    \
-    "EXIT WHEN NOT EXISTS (SELECT FROM pg_stat_activity WHERE datname = current_database() "  \
-    "AND pid <> pg_backend_pid() AND backend_type = 'client backend'); "                      \
-    "PERFORM pg_sleep(0.002); END LOOP; END $$; "                                             \
-    "DO $$ DECLARE name text; is_used boolean; BEGIN FOR name IN SELECT oid::regclass::text " \
-    "FROM pg_class WHERE relnamespace = 'redrive'::regnamespace AND relkind = 'r' AND "       \
-    "relname NOT IN ('meta', 'shared_version', 'states', 'classes', 'reasons') LOOP "         \
-    "EXECUTE 'SELECT EXISTS (SELECT FROM ' || name || ')' INTO is_used; "                     \
-    "IF is_used THEN EXECUTE 'TRUNCATE ' || name; END IF; END LOOP; END $$; "                 \
-    "SELECT setval(seqrelid::regclass, seqstart, false) FROM pg_sequence; "                   \
+/* The tables that are not emptied have the same rows in every store, or one. To delete a few rows
+ * takes a tenth of the time of TRUNCATE, which makes new files. As a replica the session checks no
+ * references and runs no triggers. */
+#define MAKE_EMPTY                                                                           \
+    "SET lock_timeout = '10s'; SET client_min_messages = error; "                            \
+    "SET session_replication_role = replica; "                                               \
+    "SELECT pg_terminate_backend(pid) FROM pg_stat_activity "                                \
+    "WHERE datname = current_database() AND pid <> pg_backend_pid(); "                       \
+    "DO $$ BEGIN FOR i IN 1..2000 LOOP PERFORM pg_stat_clear_snapshot(); "                   \
+    "EXIT WHEN NOT EXISTS (SELECT FROM pg_stat_activity WHERE datname = current_database() " \
+    "AND pid <> pg_backend_pid() AND backend_type = 'client backend'); "                     \
+    "PERFORM pg_sleep(0.002); END LOOP; END $$; "                                            \
+    "DO $$ DECLARE name regclass; large text; BEGIN FOR name IN SELECT oid "                 \
+    "FROM pg_class WHERE relnamespace = 'redrive'::regnamespace AND relkind = 'r' AND "      \
+    "relname NOT IN ('meta', 'shared_version', 'states', 'classes', 'reasons') AND "         \
+    "pg_relation_size(oid) > 0 LOOP "                                                        \
+    "IF pg_relation_size(name) > 65536 THEN large := concat_ws(', ', large, name); "         \
+    "ELSE EXECUTE 'DELETE FROM ' || name; END IF; END LOOP; "                                \
+    "IF large IS NOT NULL THEN EXECUTE 'TRUNCATE ' || large || ' CASCADE'; END IF; END $$; " \
+    "SELECT setval(seqrelid::regclass, seqstart, false) FROM pg_sequence; "                  \
     "UPDATE redrive.shared_version SET version = 1 WHERE version <> 1; " SHAPE
 
 static void end(const char *what, PGconn *conn)
