@@ -198,7 +198,7 @@ simulate: tests-built
 
 # A real file system loses its power under a server, N times (100); STORE=sqlite, postgres or redis. Needs root.
 power-cuts: tests-built
-	@REDRIVE_BIN=$(CURDIR)/$(BUILD)/redrive python3 tests/torture/power.py --cuts $(or $(N),100) --store $(or $(STORE),sqlite)
+	@REDRIVE_BIN=$(CURDIR)/$(BUILD)/redrive python3 -m tests.torture.power --cuts $(or $(N),100) --store $(or $(STORE),sqlite)
 
 # Plants each bug of tests/mutants/bugs.txt in a copy of the source, and says which suite finds it; SUITES=history: whole servers under faults.
 mutants: tests-built
@@ -208,7 +208,7 @@ mutants: tests-built
 # ON=PATH: one command or server of tests/faults/paths.py and live.py.
 EVERY ?= 1
 faults: tests-built
-	@REDRIVE_BUILD=$(CURDIR)/$(BUILD) PYTHONDONTWRITEBYTECODE=1 /usr/bin/python3 tests/faults/sweep.py --every $(EVERY) $(if $(ON),--path $(ON))
+	@REDRIVE_BUILD=$(CURDIR)/$(BUILD) PYTHONDONTWRITEBYTECODE=1 /usr/bin/python3 -m tests.faults.sweep --every $(EVERY) $(if $(ON),--path $(ON))
 
 torture: tests-built
 	@tools/bootstrap python
@@ -217,13 +217,13 @@ torture: tests-built
 # Faults under load, and a judgement on the history that clients and handlers wrote. STORE=sqlite, postgres or redis: one store;
 # SECONDS: how long, on each; FAULTS: those of tests/history/run.py, separated by commas; UPGRADE=COMMIT: the other build.
 history: tests-built
-	@REDRIVE_BIN=$(CURDIR)/$(BUILD)/redrive REDRIVE_BUILD=$(CURDIR)/$(BUILD) PYTHONDONTWRITEBYTECODE=1 /usr/bin/python3 tests/history/run.py \
+	@REDRIVE_BIN=$(CURDIR)/$(BUILD)/redrive REDRIVE_BUILD=$(CURDIR)/$(BUILD) PYTHONDONTWRITEBYTECODE=1 /usr/bin/python3 -m tests.history.run \
 		--store $(or $(STORE),all) --seconds $(or $(SECONDS),20) --seed $(SEED) $(if $(FAULTS),--faults $(FAULTS)) \
 		$(if $(UPGRADE),--upgrade $(UPGRADE))
 
 # Everything at once, for HOURS (2) or MINUTES: fails when something grows or a job is lost. Writes $(BUILD)/soak/.
 soak: tests-built
-	@REDRIVE_BIN=$(CURDIR)/$(BUILD)/redrive PYTHONDONTWRITEBYTECODE=1 /usr/bin/python3 tests/soak/run.py \
+	@REDRIVE_BIN=$(CURDIR)/$(BUILD)/redrive PYTHONDONTWRITEBYTECODE=1 /usr/bin/python3 -m tests.soak.run \
 		$(if $(MINUTES),--minutes $(MINUTES),--hours $(or $(HOURS),2))
 
 # Power cuts: at about how many points of each workload (0: at each), and how often at each.

@@ -1,11 +1,12 @@
-"""For the black-box tests of all folders: a time limit. README.md says what is where."""
+"""For the black-box tests of all folders: a time limit, and servers that end with the session. README.md says what is where."""
 import faulthandler
 import os
 import signal
 
 import pytest
 
-import times
+from tests import times
+from tests.kit import stores
 
 LIMIT_S = 240
 SLOW_LIMIT_S = 900
@@ -13,11 +14,28 @@ MERCY_S = 30  # for a test that does not even hear of its limit
 
 STDERR = []
 
+# Programs under test listen to interrupts as from a terminal, also where a shell that runs the tests in the background
+# ignores them.
+signal.signal(signal.SIGINT, signal.default_int_handler)
+
 
 def pytest_configure(config):
     STDERR.append(os.dup(2))  # pytest takes the original away from tests
     if times.VARIABLE in os.environ:
         config.pluginmanager.register(times.Files())
+
+
+def pytest_unconfigure():
+    stores.stop_servers()
+
+
+def pytest_collection_modifyitems(config, items):
+    """Slow ones are left out rather than skipped, so that what is skipped is what could not be tested."""
+    if os.environ.get("REDRIVE_SLOW"):
+        return
+    slow = [item for item in items if item.get_closest_marker("slow")]
+    config.hook.pytest_deselected(items=slow)
+    items[:] = [item for item in items if item not in slow]
 
 
 def limit_of(item):

@@ -22,9 +22,9 @@ import time
 
 from common import PAGES, ROOT, Client, serve
 
-sys.path.insert(0, str(ROOT / "tests" / "servers"))
+sys.path.insert(0, str(ROOT))
 
-import servers  # noqa: E402
+from tests.kit import servers  # noqa: E402
 
 CONFIG = """tasks:
   work: {queue: work, retry: {max_attempts: 1}}

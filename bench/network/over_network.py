@@ -19,12 +19,12 @@ import tempfile
 import time
 
 HERE = pathlib.Path(__file__).resolve().parent
-sys.path[:0] = [str(HERE), str(HERE.parent / "stores"), str(HERE.parent.parent / "tests" / "servers")]
+sys.path[:0] = [str(HERE), str(HERE.parent / "stores"), str(HERE.parent.parent)]
 import promises  # noqa: E402
-import servers  # noqa: E402
+from tests.kit import servers  # noqa: E402
 import stores  # noqa: E402
 import tables  # noqa: E402
-from delay import DelayProxy, round_trips_of_transactions  # noqa: E402
+from tests.kit.delay import DelayProxy, round_trips_of_transactions  # noqa: E402
 from stores import medians, processor_s, row  # noqa: E402
 from workers import Team, Trouble  # noqa: E402
 

@@ -14,9 +14,9 @@ import subprocess
 import sys
 
 HERE = pathlib.Path(__file__).resolve().parent
-sys.path.insert(0, str(HERE.parent.parent / "tests" / "servers"))
-import servers  # noqa: E402
-from delay import DelayProxy  # noqa: E402
+sys.path.insert(0, str(HERE.parent.parent))
+from tests.kit import servers  # noqa: E402
+from tests.kit.delay import DelayProxy  # noqa: E402
 
 N_SHARDS = 4
 RUN_S = 300  # nothing may take longer

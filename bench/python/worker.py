@@ -29,13 +29,13 @@ import procrastinate
 import redrive
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-sys.path.insert(0, str(ROOT / "tests" / "servers"))
-import servers  # noqa: E402
+sys.path.insert(0, str(ROOT))
+from tests.kit import servers  # noqa: E402
 
 BINARY = os.environ.get("REDRIVE_BIN", str(ROOT / "build" / "redrive"))
 
 
-class Served(servers.Server):
+class Served(servers.ThrowAway):
     """A `redrive serve` on a store; it ends with this process, however that ends."""
 
     name = "serve"
@@ -58,7 +58,7 @@ class Served(servers.Server):
         return "serving" in self.log.read_text()
 
 
-class CeleryWorker(servers.Server):
+class CeleryWorker(servers.ThrowAway):
     """A `celery worker` of celery_app.py, which it finds by the environment."""
 
     name = "celery"

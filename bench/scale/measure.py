@@ -31,9 +31,9 @@ import time
 
 HERE = pathlib.Path(__file__).resolve().parent
 ROOT = HERE.parent.parent
-sys.path[:0] = [str(ROOT / "bench" / "network"), str(ROOT / "bench" / "stores"), str(ROOT / "tests" / "servers")]
-import servers  # noqa: E402
-from delay import DelayProxy  # noqa: E402
+sys.path[:0] = [str(ROOT / "bench" / "network"), str(ROOT / "bench" / "stores"), str(ROOT)]
+from tests.kit import servers  # noqa: E402
+from tests.kit.delay import DelayProxy  # noqa: E402
 from stores import processor_s  # noqa: E402
 from workers import Team, Trouble  # noqa: E402
 

@@ -19,9 +19,9 @@ import tempfile
 import time
 
 HERE = pathlib.Path(__file__).resolve().parent
-sys.path[:0] = [str(HERE), str(HERE.parent.parent / "tests" / "servers")]
+sys.path[:0] = [str(HERE), str(HERE.parent.parent)]
 import peers  # noqa: E402
-import servers  # noqa: E402
+from tests.kit import servers  # noqa: E402
 
 ROUNDS = 3
 CONCURRENCY = 100  # jobs in flight in one worker process

@@ -15,8 +15,8 @@ import time
 
 import pytest
 
-sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "tests" / "servers"))
-import servers
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2]))
+from tests.kit import servers
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 BINARY = os.environ.get("REDRIVE_BIN", str(ROOT / "build" / "redrive"))
@@ -24,7 +24,7 @@ LIMIT_S = 60
 
 
 def pytest_collection_modifyitems(config, items):
-    """Slow ones are left out rather than skipped, as in tests/shared."""
+    """Slow ones are left out rather than skipped, as in tests/conftest.py."""
     if os.environ.get("REDRIVE_SLOW"):
         return
     slow = [item for item in items if item.get_closest_marker("slow")]

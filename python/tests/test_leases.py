@@ -10,9 +10,9 @@ import sys
 import threading
 import time
 
-import black_hole
 import pytest
 from conftest import wait_for
+from tests.kit import black_hole
 
 from redrive import App, Worker
 from redrive.queue._held import Held, HeldJobs

@@ -7,7 +7,7 @@ import threading
 
 import pytest
 
-from conftest import clean_environment
+from tests.kit.program import environment
 
 LIMIT_S = 60
 N_RECORDS = 4
@@ -29,7 +29,7 @@ class Place:
         (self.path / "redrive.yaml").write_text(CONFIG + "".join(f"  - {{{rule}}}\n" for rule in rules), "utf-8")
 
     def run(self, *words):
-        done = subprocess.run([self.binary, *words], cwd=self.path, env=clean_environment(), stdin=subprocess.DEVNULL,
+        done = subprocess.run([self.binary, *words], cwd=self.path, env=environment(), stdin=subprocess.DEVNULL,
                               capture_output=True, text=True, timeout=LIMIT_S, check=False)
         return done.returncode, done.stderr
 

@@ -11,15 +11,15 @@ import time
 
 import pytest
 
-from conftest import BINARY, TIMEOUT_S, clean_environment
-from jobs_kit import EVERY_STATE, Store, jobs_in, path_of
+from tests.cli.jobs import EVERY_STATE, Store, jobs_in, path_of
+from tests.kit.program import BINARY, TIMEOUT_S, environment
 
 MANY = 5000
 
 
 def run(*words, **options):
     return subprocess.run([str(BINARY), *map(str, words)], capture_output=True, text=True, timeout=6 * TIMEOUT_S,
-                          check=False, env=clean_environment(), **{"stdin": subprocess.DEVNULL, **options})
+                          check=False, env=environment(), **{"stdin": subprocess.DEVNULL, **options})
 
 
 def answer(*words, code=0, **options):
@@ -146,7 +146,7 @@ def test_an_import_that_is_killed_goes_on(stores, tmp_path):
     seed_many(old)
     total = answer("export", "--store", old.url, file)
     process = subprocess.Popen([str(BINARY), "import", "--store", new.url, str(file)], stdin=subprocess.DEVNULL,
-                               stdout=subprocess.DEVNULL, env=clean_environment())
+                               stdout=subprocess.DEVNULL, env=environment())
     try:
         until = time.monotonic() + TIMEOUT_S
         while time.monotonic() < until and process.poll() is None and jobs_in(new) == 0:

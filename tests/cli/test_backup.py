@@ -13,10 +13,10 @@ import time
 
 import pytest
 
-import stores_kit
-
-from conftest import BINARY, TIMEOUT_S, clean_environment
-from jobs_kit import EVERY_STATE, Store, run_on_terminal
+from tests.cli.jobs import EVERY_STATE, Store, run_on_terminal
+from tests.kit import stores
+from tests.kit.program import BINARY, TIMEOUT_S, environment
+from tests.kit.servers import find_postgres
 
 LIMIT_S = 90  # for what has to happen some time on a machine that is busy elsewhere
 
@@ -242,7 +242,7 @@ def test_interrupt_leaves_no_file(store, tmp_path):
     copy = tmp_path / "copy.db"
     process = subprocess.Popen(
         [str(BINARY), "--store", store.url, "backup", str(copy)], stdin=subprocess.DEVNULL,
-        stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, cwd=tmp_path, env=clean_environment())
+        stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, cwd=tmp_path, env=environment())
     try:
         until = time.monotonic() + LIMIT_S
         while not beside(copy):
@@ -267,21 +267,15 @@ def test_bar_is_drawn_on_a_terminal(store):
     assert "backup  [" in seen and "200 jobs" in seen.splitlines()[-1]
 
 
-@pytest.fixture(scope="module")
-def servers():
-    yield stores_kit
-    stores_kit.stop_servers()
-
-
 def major(version):
     return int(re.search(r"\d+", version)[0])
 
 
-def test_dump_of_postgres_is_restored_as_the_manual_says(servers, store, tmp_path):
-    place = servers.Place("postgres", tmp_path)
-    pg_dump = subprocess.run([servers.servers.find_postgres("pg_dump"), "--version"], capture_output=True, text=True,
+def test_dump_of_postgres_is_restored_as_the_manual_says(store, tmp_path):
+    place = stores.Place("postgres", tmp_path)
+    pg_dump = subprocess.run([find_postgres("pg_dump"), "--version"], capture_output=True, text=True,
                              check=True, timeout=LIMIT_S).stdout
-    if major(pg_dump) < major(servers.psql(place.url, "SHOW server_version")[0][0]):
+    if major(pg_dump) < major(stores.psql(place.url, "SHOW server_version")[0][0]):
         pytest.skip("pg_dump is older than the server, and refuses it")
     store.url = place.url
     store.seed(*EVERY_STATE)
@@ -289,11 +283,11 @@ def test_dump_of_postgres_is_restored_as_the_manual_says(servers, store, tmp_pat
     dump = tmp_path / "redrive.dump"
 
     def run(program, *words):
-        subprocess.run([servers.servers.find_postgres(program), *words], stdin=subprocess.DEVNULL, check=True,
+        subprocess.run([find_postgres(program), *words], stdin=subprocess.DEVNULL, check=True,
                        timeout=LIMIT_S)
 
     run("pg_dump", "--format=custom", "--schema=redrive", f"--file={dump}", place.url)
-    servers.psql(place.url, "DROP SCHEMA IF EXISTS redrive CASCADE")
+    stores.psql(place.url, "DROP SCHEMA IF EXISTS redrive CASCADE")
     run("pg_restore", "--exit-on-error", "--single-transaction", f"--dbname={place.url}", str(dump))
     assert sorted(store.output("jobs", "export", "--format", "jsonl").splitlines()) == before
     doctor = store("doctor")

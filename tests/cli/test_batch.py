@@ -3,7 +3,6 @@
 import datetime
 import json
 import os
-import pathlib
 import random
 import signal
 import sqlite3
@@ -13,10 +12,11 @@ import time
 
 import pytest
 
-from conftest import clean_environment
-from waiting import wait_for
+from tests.handlers.testimony import HANDLERS
+from tests.kit.program import environment
+from tests.kit.waiting import wait_for
 
-HANDLER = pathlib.Path(__file__).resolve().parent / "batch_handler.py"
+HANDLER = HANDLERS / "batch_handler.py"
 
 # Nothing here takes longer; what does hangs.
 LIMIT_S = 120
@@ -51,7 +51,7 @@ class Place:
         settings.update(stderr=subprocess.PIPE)
         settings.update(options)
         return subprocess.Popen(
-            [self.binary, "batch", *words], cwd=self.path, env=clean_environment(), **settings
+            [self.binary, "batch", *words], cwd=self.path, env=environment(), **settings
         )
 
     def run(self, *words, stdin=None):

@@ -1,12 +1,13 @@
 """Every configuration and every command of docs/coming-from.md, as they stand there."""
 
 import json
+import os
 import re
 import subprocess
 
 import pytest
 
-from conftest import ROOT, clean_environment
+from tests.kit.program import ROOT, environment
 
 DOC = (ROOT / "docs" / "coming-from.md").read_text("utf-8")
 COMMANDS = [line for block in re.findall(r"^```sh\n(.*?)^```", DOC, re.M | re.S) for line in block.splitlines()]
@@ -23,9 +24,8 @@ def place(redrive, tmp_path):
 
 
 def shell(place, command):
-    environment = clean_environment()
-    environment["PATH"] = f"{place / 'bin'}:{environment['PATH']}"
-    return subprocess.run(["sh", "-c", command], cwd=place, env=environment, stdin=subprocess.DEVNULL,
+    path = f"{place / 'bin'}:{os.environ['PATH']}"
+    return subprocess.run(["sh", "-c", command], cwd=place, env=environment(PATH=path), stdin=subprocess.DEVNULL,
                           capture_output=True, text=True, timeout=LIMIT_S, check=False)
 
 

@@ -1,12 +1,13 @@
 """`redrive config`: what is wrong is said with its place and the nearest right word."""
 
 import json
-import pathlib
 import re
 
 import pytest
 
-EXAMPLE = pathlib.Path(__file__).resolve().parents[2] / "examples" / "redrive.yaml"
+from tests.kit.program import ROOT
+
+EXAMPLE = ROOT / "examples" / "redrive.yaml"
 
 
 def check(redrive, tmp_path, text, *words, **env):

@@ -1,6 +1,5 @@
 """A job whose payload or row was changed in the store does not stop the others."""
 import base64
-import contextlib
 import json
 import random
 import re
@@ -12,9 +11,10 @@ import urllib.request
 
 import pytest
 
-import stores_kit
-from conftest import BINARY, clean_environment
-from waiting import wait_for
+from tests.kit import stores
+from tests.kit.program import BINARY, environment
+from tests.kit.server import Server
+from tests.kit.waiting import wait_for
 
 LIMIT_S = 60
 CONFIG = """
@@ -25,12 +25,6 @@ tasks:
 """
 
 
-@pytest.fixture(scope="module", autouse=True)
-def servers_end():
-    yield
-    stores_kit.stop_servers()
-
-
 def get(url):
     with urllib.request.urlopen(url, timeout=LIMIT_S) as answer:
         return json.load(answer)
@@ -39,7 +33,7 @@ def get(url):
 class Bench:
     def __init__(self, directory, kind):
         self.dir = directory
-        self.place = stores_kit.Place(kind, directory)
+        self.place = stores.Place(kind, directory)
         # A job whose spec was deleted is in no list of PostgreSQL; the job's other row is met by claims.
         self.is_named = kind != "postgres"
         self.config = directory / "redrive.yaml"
@@ -48,24 +42,12 @@ class Bench:
             self.redrive("enqueue", "mail", json.dumps({"who": name * 40}), "--id", name)
 
     def command(self, *words):
-        return subprocess.run([str(BINARY), *words, "-c", str(self.config)], env=clean_environment(),
+        return subprocess.run([str(BINARY), *words, "-c", str(self.config)], env=environment(),
                               stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=LIMIT_S, check=False)
 
-    @contextlib.contextmanager
     def server(self):
-        """A server that runs nothing; its URL."""
-        log = self.dir / "serve.log"
-        with log.open("w", encoding="utf-8") as out:
-            process = subprocess.Popen([str(BINARY), "serve", "--no-work", "--listen", "127.0.0.1:0", "--log-level", "info",
-                                        "-c", str(self.config)], env=clean_environment(), stdin=subprocess.DEVNULL,
-                                       stdout=out, stderr=out)
-        try:
-            found = wait_for(lambda: re.search(r"listening interface=http address=(\S+)", log.read_text("utf-8")),
-                             lambda: log.read_text("utf-8"))
-            yield f"http://{found[1]}"
-        finally:
-            process.kill()
-            process.wait(LIMIT_S)
+        """A server that runs nothing."""
+        return Server(self.dir, "--no-work", "--listen", "127.0.0.1:0", "--log-level", "info", "-c", self.config)
 
     def redrive(self, *words, code=0):
         done = self.command(*words)
@@ -188,20 +170,21 @@ def test_lists_and_changes_go_on_beside_a_row_that_cannot_be_read(bench):
 
 def test_a_server_answers_beside_a_row_that_cannot_be_read(bench):
     bench.damage_row()
-    with bench.server() as url:
+    with bench.server() as server:
+        url = server.url
         page = get(url + "/v1/jobs")
         assert sorted(job["id"] for job in page["items"]) == ["a", "c"]
         assert page.get("unreadable", 0) == int(bench.is_named) and bool(page.get("unreadable_first")) == bench.is_named
         get(url + "/v1/stats")
         get(url + "/v1/queues")
-        listed = subprocess.run([str(BINARY), "jobs", "list", "--server", url], env=clean_environment(), cwd=bench.dir,
+        listed = subprocess.run([str(BINARY), "jobs", "list", "--server", url], env=environment(), cwd=bench.dir,
                                 capture_output=True, text=True, timeout=LIMIT_S, check=True)
         assert ("1 job cannot be read" in listed.stderr) == bench.is_named, listed.stderr
 
 
 def test_a_job_whose_row_cannot_be_read_is_left_out_and_named_once(bench):
     bench.damage_row()
-    worker = subprocess.Popen([str(BINARY), "work", "-c", str(bench.config)], env=clean_environment(),
+    worker = subprocess.Popen([str(BINARY), "work", "-c", str(bench.config)], env=environment(),
                               stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
     try:
         wait_for(lambda: bench.ran() == ["a", "c"], bench.ran)
@@ -328,7 +311,7 @@ def test_repair_that_is_killed_goes_on_the_next_time(bench):
     kills = 0
     for attempt in range(20):
         process = subprocess.Popen([str(BINARY), "doctor", "--repair", "--aside", str(aside), "-c", str(bench.config)],
-                                   env=clean_environment(), stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
+                                   env=environment(), stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
                                    stderr=subprocess.DEVNULL)
         # It is killed when it has kept some more, and is about to remove these.
         enough = size_of(aside) + dice.choice((1, 1, 10000, 20000))
@@ -375,7 +358,7 @@ def test_the_slot_of_a_running_job_that_is_set_aside_is_free_again(bench):
     limits: {{concurrency: 1}}
     lease: 1s
 """, "utf-8")
-    worker = subprocess.Popen([str(BINARY), "work", "-c", str(bench.config)], env=clean_environment(), stdin=subprocess.DEVNULL,
+    worker = subprocess.Popen([str(BINARY), "work", "-c", str(bench.config)], env=environment(), stdin=subprocess.DEVNULL,
                               stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     try:
         bench.redrive("enqueue", "slow", json.dumps({"who": "d" * 40}), "--id", "d")

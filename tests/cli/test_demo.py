@@ -13,7 +13,7 @@ import urllib.request
 
 import pytest
 
-from conftest import BINARY, ROOT
+from tests.kit.program import BINARY, ROOT
 
 LIMIT_S = 90
 DEMO = str(ROOT / "tools" / "demo")

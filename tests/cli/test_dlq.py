@@ -7,8 +7,8 @@ import time
 
 import pytest
 
-from conftest import BINARY, TIMEOUT_S
-from jobs_kit import full, run_on_terminal, store  # noqa: F401
+from tests.cli.jobs import full, run_on_terminal, store  # noqa: F401 (fixtures)
+from tests.kit.program import BINARY, TIMEOUT_S
 
 DEAD = ["hand-1", "net-2", "net-1", "bad-1"]  # by the time of their end, the latest first
 

@@ -1,6 +1,5 @@
 """What the documents say about the command line is so, and is complete."""
 
-import pathlib
 import re
 import shlex
 import shutil
@@ -8,7 +7,8 @@ import subprocess
 
 import pytest
 
-ROOT = pathlib.Path(__file__).resolve().parents[2]
+from tests.kit.program import ROOT
+
 MANUAL = ROOT / "docs" / "redrive.1"
 
 

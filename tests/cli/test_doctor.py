@@ -9,7 +9,7 @@ import time
 
 import pytest
 
-from stores_kit import Place, server_url, stop_servers
+from tests.kit.stores import Place, server_url
 
 
 def examine(redrive, path, *words, code=0):
@@ -175,14 +175,8 @@ def test_memory_is_a_warning(redrive, tmp_path):
     assert status(found, "durability") == ["warn"]
 
 
-@pytest.fixture(scope="module")
-def servers():
-    yield
-    stop_servers()
-
-
 @pytest.mark.parametrize("kind", ["sqlite", "an empty file", "redis", "postgres"])
-def test_a_store_that_is_not_set_up_is_one_warning_whatever_its_kind(redrive, tmp_path, servers, kind):
+def test_a_store_that_is_not_set_up_is_one_warning_whatever_its_kind(redrive, tmp_path, kind):
     place = Place("sqlite" if kind == "an empty file" else kind, tmp_path)
     if kind == "an empty file":
         place.file.touch()
@@ -200,7 +194,7 @@ def test_a_store_that_is_not_set_up_is_one_warning_whatever_its_kind(redrive, tm
     assert status(examine(redrive, tmp_path, "--store", place.url), "store") == ["ok"]
 
 
-def test_a_database_that_is_not_there_is_a_failure(redrive, tmp_path, servers):
+def test_a_database_that_is_not_there_is_a_failure(redrive, tmp_path):
     url = server_url("postgres").rsplit("/", 1)[0] + "/none"
     found = examine(redrive, tmp_path, "--store", url, code=1)
     assert status(found, "store") == ["fail"]

@@ -4,7 +4,7 @@ import re
 
 import pytest
 
-from conftest import BINARY, Program
+from tests.kit.program import BINARY, Program
 
 # Which settings of the configuration change what a command does, by how their flags begin. A command that is in no
 # row takes none; one of a row takes those of that row.

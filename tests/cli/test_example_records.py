@@ -1,7 +1,7 @@
 """The pipeline of examples/records runs as its README says."""
 
 import json
-import pathlib
+import os
 import re
 import shutil
 import sqlite3
@@ -11,9 +11,9 @@ import time
 
 import pytest
 
-from conftest import clean_environment
+from tests.kit.program import ROOT, environment
 
-EXAMPLE = pathlib.Path(__file__).resolve().parents[2] / "examples" / "records"
+EXAMPLE = ROOT / "examples" / "records"
 LIMIT_S = 120
 
 
@@ -29,12 +29,11 @@ def example(redrive, tmp_path):
 
 
 def shell(example, command):
-    environment = clean_environment()
-    environment["PATH"] = f"{example.parent / 'bin'}:{environment['PATH']}"
+    path = f"{example.parent / 'bin'}:{os.environ['PATH']}"
     return subprocess.run(
         ["sh", "-c", command],
         cwd=example,
-        env=environment,
+        env=environment(PATH=path),
         stdin=subprocess.DEVNULL,
         capture_output=True,
         text=True,

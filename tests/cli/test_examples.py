@@ -13,16 +13,10 @@ import urllib.request
 
 import pytest
 
-import stores_kit
-from conftest import BINARY, ROOT
-from stores_kit import LIMIT_S, Place
-from waiting import wait_for
-
-
-@pytest.fixture(scope="module", autouse=True)
-def servers_end_with_the_tests():
-    yield
-    stores_kit.stop_servers()
+from tests.kit.ports import free_port
+from tests.kit.program import BINARY, ROOT
+from tests.kit.stores import Place
+from tests.kit.waiting import LIMIT_S, wait_for
 
 
 @pytest.fixture
@@ -32,12 +26,6 @@ def place(request, tmp_path):
 
 def on(*kinds):
     return pytest.mark.parametrize("place", kinds, indirect=True)
-
-
-def free_port():
-    with socket.socket() as s:
-        s.bind(("127.0.0.1", 0))
-        return s.getsockname()[1]
 
 
 def processes_of_session(session):

@@ -8,7 +8,7 @@ import time
 import urllib.error
 import urllib.request
 
-from conftest import clean_environment
+from tests.kit.program import environment
 
 TASKS = """\
 tasks:
@@ -40,7 +40,7 @@ def submit(redrive, options, tmp_path, n=N_JOBS):
 
 
 def work_until(redrive, options, condition):
-    worker = subprocess.Popen([redrive.binary, "work", *options], stderr=subprocess.DEVNULL, env=clean_environment())
+    worker = subprocess.Popen([redrive.binary, "work", *options], stderr=subprocess.DEVNULL, env=environment())
     try:
         end = time.monotonic() + 60
         while not condition():
@@ -59,7 +59,7 @@ def compare_over_http(redrive, options, job_id, log):
     """A server tells the same as the store."""
     with open(log, "wb") as out:
         server = subprocess.Popen([redrive.binary, "serve", "--no-work", "--listen-http", "127.0.0.1:0",
-                                   "--listen-faktory", "off", *options], stderr=out, env=clean_environment())
+                                   "--listen-faktory", "off", *options], stderr=out, env=environment())
     try:
         end = time.monotonic() + 60
         while not (found := re.search(r"listening interface=http address=(\S+)", log.read_text())):

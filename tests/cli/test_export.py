@@ -10,8 +10,8 @@ import time
 
 import pytest
 
-from conftest import TIMEOUT_S
-from jobs_kit import EVERY_STATE, full, store  # noqa: F401
+from tests.cli.jobs import EVERY_STATE, full, store  # noqa: F401 (fixtures)
+from tests.kit.program import TIMEOUT_S
 
 COLUMNS = ["id", "task", "queue", "state", "reason", "attempts", "max_attempts", "class",
            "error_type", "message", "created_at", "finished_at", "payload", "result"]

@@ -8,7 +8,7 @@ import subprocess
 
 import pytest
 
-from conftest import BINARY, clean_environment
+from tests.kit.program import BINARY, environment
 
 HASH = "sha256:" + "ab" * 32
 TOKENS = f"tokens: [{{name: eye, hash: '{HASH}', scopes: [read]}}]\n"
@@ -134,7 +134,7 @@ def test_a_private_key_is_for_its_owner(redrive, tmp_path):
 def first_lines(path, *words):
     """What a process logs until it is asked to stop, which is when it has said that it is there."""
     process = subprocess.Popen(
-        [str(BINARY), *words], cwd=path, env=clean_environment(), stderr=subprocess.PIPE, stdout=subprocess.DEVNULL, text=True
+        [str(BINARY), *words], cwd=path, env=environment(), stderr=subprocess.PIPE, stdout=subprocess.DEVNULL, text=True
     )
     try:
         lines = []

@@ -1,13 +1,13 @@
 """The frame with commands and a source of options made for the test."""
 
 import json
-import pathlib
 import re
 import time
 
 import pytest
 
-ROOT = pathlib.Path(__file__).resolve().parents[2]
+from tests.kit.program import ROOT
+
 HEADER = (ROOT / "include" / "redrive.h").read_text("utf-8")
 ERRORS = re.findall(r'XX\((\w+), -\d+, "([^"]+)", \w+, \d+, (\d)\)', HEADER)
 

@@ -9,7 +9,7 @@ import threading
 
 import pytest
 
-from conftest import ROOT
+from tests.kit.program import ROOT
 
 TEXT = (ROOT / "docs" / "handlers.md").read_text("utf-8")
 CLASSES = ("transient", "rate_limited", "network", "system", "database", "permanent", "validation", "authentication")

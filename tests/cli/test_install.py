@@ -5,9 +5,7 @@ import subprocess
 
 import pytest
 
-from conftest import BINARY, ROOT, TIMEOUT_S
-
-BUILD = BINARY.parent
+from tests.kit.program import BUILD, ROOT, TIMEOUT_S
 
 
 def run(*words, **options):

@@ -5,7 +5,7 @@ import time
 
 import pytest
 
-from jobs_kit import EVERY_STATE, full, run_on_terminal, store  # noqa: F401
+from tests.cli.jobs import EVERY_STATE, full, run_on_terminal, store  # noqa: F401 (fixtures)
 
 
 def test_empty_store_has_no_jobs(store):

@@ -3,9 +3,9 @@
 import json
 import re
 import subprocess
-import time
 
-from conftest import clean_environment
+from tests.kit.program import environment
+from tests.kit.waiting import wait_for
 
 CONFIG = """\
 tasks:
@@ -17,14 +17,6 @@ tasks:
 """
 
 
-def wait_for(condition):
-    end = time.monotonic() + 60
-    while not (found := condition()):
-        assert time.monotonic() < end, "it has not come about"
-        time.sleep(0.05)
-    return found
-
-
 def limits(redrive, *words):
     return json.loads(redrive.output("limits", "list", "--json", *words))["items"]
 
@@ -33,7 +25,7 @@ def compare_over_http(redrive, options, job_id, log):
     """A server tells the same as the store."""
     with open(log, "wb") as out:
         server = subprocess.Popen([redrive.binary, "serve", "--no-work", "--listen-http", "127.0.0.1:0",
-                                   "--listen-faktory", "off", *options], stderr=out, env=clean_environment())
+                                   "--listen-faktory", "off", *options], stderr=out, env=environment())
     try:
         found = wait_for(lambda: re.search(r"listening interface=http address=(\S+)", log.read_text()))
         there = ["--server", f"http://{found[1]}"]
@@ -56,7 +48,7 @@ def test_retries_beyond_the_budget_are_parked_and_say_why(redrive, store, tmp_pa
     options = ["-c", str(config)]
     for _ in range(3):
         redrive.output("enqueue", "call", *options)
-    worker = subprocess.Popen([redrive.binary, "work", *options], stderr=subprocess.DEVNULL, env=clean_environment())
+    worker = subprocess.Popen([redrive.binary, "work", *options], stderr=subprocess.DEVNULL, env=environment())
     try:
         wait_for(lambda: [limit for limit in limits(redrive, *options) if limit["parked"] == 3])
     finally:

@@ -6,7 +6,7 @@ import subprocess
 
 import pytest
 
-from conftest import BINARY, ROOT, clean_environment
+from tests.kit.program import BINARY, ROOT, environment
 
 SOURCES = ROOT / "src"
 MANUAL = (ROOT / "docs" / "monitoring.md").read_text("utf-8")
@@ -174,7 +174,7 @@ def fixture_place(redrive, tmp_path):
 
 
 def work(place, *words):
-    done = subprocess.run([str(BINARY), "work", "--until-idle", "--worker", "w1", *words], cwd=place, env=clean_environment(),
+    done = subprocess.run([str(BINARY), "work", "--until-idle", "--worker", "w1", *words], cwd=place, env=environment(),
                           stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=LIMIT_S, check=False)
     assert done.returncode == 3, done.stderr
     return [line for line in done.stderr.splitlines() if not line.startswith("redrive: ")]
@@ -213,7 +213,7 @@ def test_worker_has_one_line_for_the_start_of_each_attempt_and_one_for_its_end(p
 
 
 def test_server_has_one_line_for_a_job_that_succeeds(place):
-    server = subprocess.Popen([str(BINARY), "serve", "--log-format", "json", "--log-level", "info"], cwd=place, env=clean_environment(),
+    server = subprocess.Popen([str(BINARY), "serve", "--log-format", "json", "--log-level", "info"], cwd=place, env=environment(),
                               stdin=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
     try:
         lines = []

@@ -11,8 +11,8 @@ import time
 
 import pytest
 
-from conftest import BINARY, TIMEOUT_S, clean_environment, read_all
-from jobs_kit import EVERY_STATE, Store, jobs_in, path_of
+from tests.cli.jobs import EVERY_STATE, Store, jobs_in, path_of
+from tests.kit.program import BINARY, TIMEOUT_S, environment, read_all
 
 MANY = 20000
 SOME = 2000
@@ -32,7 +32,7 @@ class Pair:
         return subprocess.run(
             [*self.words, *words],
             stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=6 * TIMEOUT_S,
-            check=False, env=clean_environment(),
+            check=False, env=environment(),
         )
 
     def json(self, *words):
@@ -128,7 +128,7 @@ def test_a_move_that_is_killed_can_be_repeated(pair, tmp_path):
     seen = [0]
     for _ in range(3):
         process = subprocess.Popen(pair.words, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
-                                   env=clean_environment())
+                                   env=environment())
         try:
             wait_until_begun(pair, process, seen[-1])
         finally:
@@ -151,7 +151,7 @@ def test_a_move_that_is_killed_can_be_repeated(pair, tmp_path):
 def test_an_interrupt_says_how_to_go_on(pair):
     pair.seed_many()
     process = subprocess.Popen(pair.words, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
-                               stderr=subprocess.PIPE, text=True, env=clean_environment())
+                               stderr=subprocess.PIPE, text=True, env=environment())
     wait_until_begun(pair, process, 0)
     process.send_signal(signal.SIGINT)
     out, err = process.communicate(timeout=TIMEOUT_S)
@@ -302,7 +302,7 @@ def test_json_is_clean_while_a_bar_is_shown(pair):
     reader.start()
     try:
         result = subprocess.run([*pair.words, "--into-existing", "--json"], stdin=subprocess.DEVNULL,
-                                stdout=subprocess.PIPE, stderr=slave, env=clean_environment(),
+                                stdout=subprocess.PIPE, stderr=slave, env=environment(),
                                 timeout=6 * TIMEOUT_S, check=False)
     finally:
         os.close(slave)

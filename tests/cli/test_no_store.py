@@ -4,14 +4,7 @@ import os
 
 import pytest
 
-import stores_kit
-
-
-@pytest.fixture(scope="module", autouse=True)
-def servers_end():
-    yield
-    stores_kit.stop_servers()
-
+from tests.kit import stores
 
 READERS = [
     ["jobs", "list"],
@@ -124,7 +117,7 @@ BORROWERS = [
 @pytest.mark.parametrize("kind, variable", [("sqlite", "DATABASE_URL"), ("postgres", "DATABASE_URL"),
                                             ("redis", "REDIS_URL")])
 def test_nothing_is_set_up_where_another_program_keeps_its_data(redrive, tmp_path, kind, variable):
-    place = stores_kit.Place(kind, tmp_path)
+    place = stores.Place(kind, tmp_path)
     env = {variable: place.url}
     (tmp_path / "redrive.yaml").write_text("tasks: {mail: {run: {exec: ['true']}}}\n")
     (tmp_path / "records.jsonl").write_text('{"id": "a"}\n')

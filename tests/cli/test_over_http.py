@@ -12,9 +12,10 @@ import urllib.request
 
 import pytest
 
-from conftest import BINARY, TIMEOUT_S, clean_environment
-from jobs_kit import EVERY_STATE, Store
-from waiting import wait_for
+from tests.cli.jobs import EVERY_STATE, Store
+from tests.kit.program import BINARY, TIMEOUT_S, environment
+from tests.kit.server import Server
+from tests.kit.waiting import wait_for
 
 CONFIG = """
 store: sqlite:{directory}/jobs.db
@@ -61,28 +62,20 @@ class Place:
         for name in hashes:
             (directory / name).write_text(token_of(name) + "\n")
             (directory / name).chmod(0o600)
-        self.log = directory / "log"
-        with open(self.log, "wb") as log:
-            self.server = subprocess.Popen(
-                [str(BINARY), "serve", "--no-work", "-c", str(self.config)],
-                stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=log, env=clean_environment())
+        self.server = Server(directory, "--no-work", "-c", self.config)
         self.url = None
 
     def ready(self):
-        found = wait_for(lambda: re.search(r"listening interface=http address=(\S+)", self.log.read_text()),
-                         self.log.read_text)
-        self.url = f"http://{found[1]}"
+        self.url = self.server.url
         return self
 
     def stop(self):
-        if self.server.poll() is None:
-            self.server.send_signal(signal.SIGKILL)
-        self.server.wait(TIMEOUT_S)
+        self.server.close()
 
     def run(self, *words, env=None, stdin=None):
         settings = {"stdin": subprocess.DEVNULL} if stdin is None else {"input": stdin}
         return subprocess.run([str(BINARY), *words], capture_output=True, timeout=TIMEOUT_S, check=False,
-                              cwd=self.directory, env=clean_environment(**(env or {})), **settings)
+                              cwd=self.directory, env=environment(**(env or {})), **settings)
 
     def here(self, *words, **options):
         return self.run("-c", str(self.config), *words, **options)
@@ -286,7 +279,7 @@ def state_of(place, job):
 
 def test_a_deadline_that_has_passed_does_not_stop_a_redrive_at_a_rate(empty):
     assert empty.there("enqueue", "late", "{}", "--id", "late-1", "--deadline", "1s").returncode == 0
-    wait_for(lambda: state_of(empty, "late-1") == "dead_letter", empty.log.read_text)
+    wait_for(lambda: state_of(empty, "late-1") == "dead_letter", empty.server.log)
     empty.store.seed({"state": "dead_letter", "id": "late-2", "task": "late"})
     alone = empty.refusal("dlq", "retry", "late-1")
     assert alone["code"] == "STATE" and "its deadline has passed" in alone["message"]
@@ -329,7 +322,7 @@ def test_a_result_is_waited_for_and_printed_as_the_handler_gave_it(own):
     call = subprocess.Popen(
         [str(BINARY), "--server", own.url, "--token-file", str(own.directory / "ops"), "enqueue", "enrich", "{}",
          "--id", "waited", "--wait", "20s"],
-        stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=clean_environment())
+        stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=environment())
     wait_for(lambda: b'"queued"' in own.here("jobs", "show", "waited", "--json").stdout, lambda: "the job is there")
 
     def ask(path, body):
@@ -347,7 +340,7 @@ def test_ctrl_c_ends_a_redrive_at_a_rate_between_two_jobs(own):
     call = subprocess.Popen(
         [str(BINARY), "--server", own.url, "--token-file", str(own.directory / "ops"), "dlq", "retry", "--all",
          "--rate", "1/min", "--json"],
-        stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=clean_environment())
+        stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=environment())
     wait_for(lambda: len(json.loads(own.here("dlq", "list", "--json").stdout)["items"]) == 2, "one is redriven")
     call.send_signal(signal.SIGINT)
     out, _ = call.communicate(timeout=TIMEOUT_S)
@@ -442,7 +435,7 @@ def server_of(handler):
 
 def test_a_server_that_is_not_redrive_is_told_apart(place):
     class Other(http.server.BaseHTTPRequestHandler):
-        def do_GET(self):  # noqa: N802
+        def do_GET(self):
             status, body = {"/v1": (200, b"<html>hello</html>"), "/lo": (302, b"")}[self.path[:3]]
             self.send_response(status)
             self.send_header("Location", "http://127.0.0.1:1/")
@@ -467,7 +460,7 @@ def test_a_server_without_the_route_is_of_another_version(place):
                           "detail": "no such path: '/v1/stats'"}).encode()
 
     class Old(http.server.BaseHTTPRequestHandler):
-        def do_GET(self):  # noqa: N802
+        def do_GET(self):
             is_session = self.path == "/v1/session"
             body = session if is_session else problem
             self.send_response(200 if is_session else 404)
@@ -492,14 +485,14 @@ def test_a_change_whose_answer_is_lost_is_not_sent_again(place):
     class Dying(http.server.BaseHTTPRequestHandler):
         protocol_version = "HTTP/1.1"
 
-        def do_GET(self):  # noqa: N802
+        def do_GET(self):
             body = session if self.path == "/v1/session" else b'{"items":[]}'
             self.send_response(200)
             self.send_header("Content-Length", str(len(body)))
             self.end_headers()
             self.wfile.write(body)
 
-        def do_POST(self):  # noqa: N802
+        def do_POST(self):
             posts.append(self.rfile.read(int(self.headers["Content-Length"])))
             self.close_connection = True
 
@@ -520,9 +513,7 @@ def test_a_certificate_of_its_own_is_trusted_when_it_is_named(tmp_path):
     it.stop()
     text = it.config.read_text().replace("insecure: true", f"tls: {{cert: {tmp_path}/pem, key: {tmp_path}/key}}")
     it.config.write_text(text)
-    with open(it.log, "wb") as log:
-        it.server = subprocess.Popen([str(BINARY), "serve", "--no-work", "-c", str(it.config)],
-                                     stdin=subprocess.DEVNULL, stderr=log, env=clean_environment())
+    it.server = Server(tmp_path, "--no-work", "-c", it.config)
     try:
         it.ready()
         it.url = it.url.replace("http://", "https://")
@@ -575,4 +566,4 @@ def test_options_that_exclude_each_other_are_refused(place):
 
 def test_the_token_is_in_no_log_and_in_no_output(place):
     result = place.there("jobs", "list", "--log-level", "debug")
-    assert token_of("ops").encode() not in result.stdout + result.stderr + place.log.read_bytes()
+    assert token_of("ops").encode() not in result.stdout + result.stderr + place.server.log_path.read_bytes()

@@ -1,11 +1,12 @@
 """`redrive policy`: the schedules that people rely on, as the program prints them."""
 
 import json
-import pathlib
 
 import pytest
 
-VECTORS = pathlib.Path(__file__).resolve().parents[1] / "vectors" / "backoff.json"
+from tests.kit.program import ROOT
+
+VECTORS = ROOT / "tests" / "vectors" / "backoff.json"
 CASES = {case["name"]: case for case in json.loads(VECTORS.read_text("utf-8"))["cases"]}
 
 # profile -> the case that has its numbers

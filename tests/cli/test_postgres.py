@@ -3,14 +3,14 @@ that cannot connect."""
 
 import json
 import pathlib
-import subprocess
 import time
 
 import pytest
 
-import servers
-from conftest import BINARY, clean_environment
-from waiting import LIMIT_S, wait_for
+from tests.kit import servers
+from tests.kit.server import Worker
+from tests.kit.stores import start_or_skip
+from tests.kit.waiting import LIMIT_S, wait_for
 
 CONFIG = """
 log: {{level: info}}
@@ -23,11 +23,7 @@ tasks:
 
 @pytest.fixture(scope="module")
 def server():
-    try:
-        postgres = servers.Postgres()
-    except servers.Missing as missing:
-        pytest.skip(str(missing))
-    with postgres:
+    with start_or_skip("postgres") as postgres:
         yield postgres
 
 
@@ -43,12 +39,8 @@ class Place:
         self.workers = []
 
     def work(self):
-        log = open(self.dir / f"log-{len(self.workers)}", "wb")
-        worker = subprocess.Popen(
-            [BINARY, "work", "--config", self.config, "--store", self.url],
-            stdin=subprocess.DEVNULL, stdout=log, stderr=log, env=clean_environment())
-        self.workers.append((worker, log))
-        return worker
+        self.workers.append(Worker(self.dir, "--config", self.config, "--store", self.url))
+        return self.workers[-1]
 
     def sql(self, text):
         return self.server.sql(text, self.name)
@@ -62,10 +54,8 @@ class Place:
             "SELECT status, count(*) FROM redrive.jobs_by_status GROUP BY 1").splitlines())
 
     def close(self):
-        for worker, log in self.workers:
-            worker.kill()
-            worker.wait()
-            log.close()
+        for worker in self.workers:
+            worker.close()
 
 
 @pytest.fixture
@@ -131,7 +121,7 @@ def test_a_worker_outlives_restarts_of_the_server(redrive, server, tmp_path):
                 wait_for(lambda: not own.answers(), "the server is gone")
                 start_again(own)
                 redrive.output("enqueue", "quick", "{}", "--id", str(number), "--store", place.url)
-                assert worker.poll() is None
+                assert worker.process.poll() is None
             wait_for(lambda: place.states() == {"completed": "3"}, "all is done")
             assert place.effects() == ["0", "1", "2"]
         finally:

@@ -11,9 +11,8 @@ import xml.etree.ElementTree as ET
 
 import pytest
 
-from conftest import clean_environment
+from tests.kit.program import ROOT, environment
 
-ROOT = pathlib.Path(__file__).resolve().parents[2]
 PAGE = (ROOT / "docs" / "simulate.md").read_text("utf-8")
 
 QUICK = ["simulate", "--outage", "30s", "--rate", "5"]
@@ -226,7 +225,7 @@ def test_an_interrupt_leaves_a_clean_line(redrive):
         stdin=subprocess.DEVNULL,
         stdout=slave,
         stderr=slave,
-        env=clean_environment(),
+        env=environment(),
         # Whoever runs the tests in the background has it ignored, and the program would obey.
         preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
     ) as process:

@@ -8,9 +8,9 @@ import subprocess
 
 import pytest
 
-import stores_kit
-from conftest import BINARY, ROOT
-from stores_kit import LIMIT_S, Place
+from tests.kit.program import BINARY, ROOT
+from tests.kit.stores import Place
+from tests.kit.waiting import LIMIT_S
 
 DOC = (ROOT / "docs" / "sql.md").read_text("utf-8")
 # How a session on PostgreSQL begins, and the queries.
@@ -23,12 +23,6 @@ tasks:
   fine: {run: {exec: ["true"]}}
   late: {run: {exec: [sh, -c, exit 75]}, retry: {strategy: fixed, initial_delay: 1h, max_delay: 1h, total_timeout: 0}}
 """
-
-
-@pytest.fixture(scope="module", autouse=True)
-def servers_end_with_the_tests():
-    yield
-    stores_kit.stop_servers()
 
 
 def fill(place, directory):

@@ -14,7 +14,7 @@ import time
 
 import pytest
 
-from conftest import TIMEOUT_S, clean_environment
+from tests.kit.program import TIMEOUT_S, environment
 
 ENTER = b"\x1b[?1049h"
 LEAVE = b"\x1b[?1049l"
@@ -37,7 +37,7 @@ class Live:
             stdin=self.slave,
             stdout=self.slave,
             stderr=subprocess.PIPE,
-            env=clean_environment(**env),
+            env=environment(**env),
             preexec_fn=self.own_terminal,
         )
 
@@ -107,7 +107,7 @@ def test_one_frame_has_real_rates_and_counts(redrive, store, tmp_path):
     config.write_text(f"store: {store}\ntasks: {{quick: {{run: {{exec: ['true'], concurrency: 1}}}}}}\n", "utf-8")
     (tmp_path / "payloads").write_text("{}\n" * 3000, "utf-8")
     redrive.output("enqueue", "quick", "--lines", "--from", str(tmp_path / "payloads"), "-c", str(config))
-    worker = subprocess.Popen([redrive.binary, "work", "-c", str(config), "--log-level", "off"], env=clean_environment(),
+    worker = subprocess.Popen([redrive.binary, "work", "-c", str(config), "--log-level", "off"], env=environment(),
                               stdin=subprocess.DEVNULL)
     try:
         limit = time.monotonic() + TIMEOUT_S

@@ -11,9 +11,9 @@ import urllib.request
 
 import pytest
 
-from conftest import BINARY, TIMEOUT_S, clean_environment
-from jobs_kit import EVERY_STATE, Store
-from waiting import wait_for
+from tests.cli.jobs import EVERY_STATE, Store
+from tests.kit.program import BINARY, TIMEOUT_S, environment
+from tests.kit.waiting import wait_for
 
 
 class Ui:
@@ -22,7 +22,7 @@ class Ui:
     def __init__(self, store, *words, env=None):
         self.process = subprocess.Popen(
             [str(BINARY), "ui", *words], cwd=store.directory, text=True, stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=clean_environment(**(env or {})))
+            stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=environment(**(env or {})))
         self.line = self.process.stdout.readline()
 
     def __enter__(self):
@@ -115,7 +115,7 @@ def test_nothing_happens_in_time_because_of_it(store):
 def test_it_works_beside_a_server_of_the_same_store(store):
     server = subprocess.Popen(
         [str(BINARY), "--store", store.url, "serve", "--no-work", "--listen", "127.0.0.1:0", "--faktory", "off"],
-        stderr=subprocess.PIPE, text=True, env=clean_environment())
+        stderr=subprocess.PIPE, text=True, env=environment())
     try:
         line = ""
         while " serving " not in line:
@@ -180,6 +180,6 @@ def test_the_browser_has_the_usual_signals(store):
 
 def test_no_store_is_made_where_there_is_none(tmp_path):
     result = subprocess.run([str(BINARY), "--store", "sqlite:none.db", "ui", "--json"], cwd=tmp_path, timeout=TIMEOUT_S,
-                            capture_output=True, text=True, env=clean_environment(), check=False)
+                            capture_output=True, text=True, env=environment(), check=False)
     assert result.returncode == 1 and json.loads(result.stderr)["error"]["code"] == "NOT_FOUND"
     assert list(tmp_path.iterdir()) == []

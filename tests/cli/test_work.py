@@ -11,9 +11,10 @@ import subprocess
 
 import pytest
 
-import stores_kit
-from conftest import BINARY, clean_environment
-from waiting import LIMIT_S, wait_for
+from tests.kit import stores
+from tests.kit.program import BINARY, environment
+from tests.kit.server import Bench
+from tests.kit.waiting import LIMIT_S, wait_for
 
 SUBMIT = BINARY.parent / "tests" / "cli" / "submit"
 
@@ -50,71 +51,23 @@ tasks:
 """
 
 
-class Worker:
-    """A worker in the background; its log goes to a file."""
-
-    def __init__(self, bench, *words, **options):
-        self.log_path = bench.dir / f"log-{bench.n_workers}"
-        self.log_file = open(self.log_path, "wb")
-        self.process = subprocess.Popen(
-            [str(BINARY), "work", "-c", str(bench.config), *words],
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=options.get("stderr", self.log_file),
-            env=clean_environment(),
-            text=True,
-        )
-
-    def log(self):
-        return self.log_path.read_text("utf-8")
-
-    def signal(self, number):
-        self.process.send_signal(number)
-
-    def wait(self):
-        """Exit code and standard output."""
-        out, _ = self.process.communicate(timeout=LIMIT_S)
-        return self.process.returncode, out
-
-    def close(self):
-        if self.process.poll() is None:
-            self.process.kill()
-        self.process.communicate()
-        self.log_file.close()
-
-
-class Bench:
-    """A directory with a configuration, a store and workers."""
-
+class WorkBench(Bench):
     def __init__(self, directory):
-        self.dir = directory
-        self.config = directory / "redrive.yaml"
-        self.database = directory / "jobs.db"
+        super().__init__(directory)
         self.config.write_text(CONFIG.format(dir=directory), "utf-8")
-        self.workers = []
-        self.n_workers = 0
 
     def submit(self, task, count=1, payload="{}", delay_ms=0):
-        subprocess.run(
-            [str(SUBMIT), str(self.config), f"sqlite:{self.database}", task, payload, str(count), str(delay_ms)],
-            check=True,
-            env=clean_environment(),
-            timeout=LIMIT_S,
-        )
+        subprocess.run([str(SUBMIT), str(self.config), self.url, task, payload, str(count), str(delay_ms)], check=True,
+                       env=environment(), timeout=LIMIT_S)
 
     def work(self, *words, **options):
-        self.n_workers += 1
-        worker = Worker(self, *words, **options)
-        self.workers.append(worker)
-        return worker
+        return super().work(*words, stdout=subprocess.PIPE, **options)
 
     def open_gate(self):
         (self.dir / "gate").touch()
 
     def effects(self, beginning=""):
-        path = self.dir / "effects"
-        lines = path.read_text("utf-8").splitlines() if path.exists() else []
-        return [line for line in lines if line.startswith(beginning)]
+        return [line for line in super().effects() if line.startswith(beginning)]
 
     def jobs(self, columns):
         db = sqlite3.connect(self.database, timeout=LIMIT_S)
@@ -126,14 +79,10 @@ class Bench:
     def states(self):
         return [row[0] for row in self.jobs("name")]
 
-    def close(self):
-        for worker in self.workers:
-            worker.close()
-
 
 @pytest.fixture
 def bench(tmp_path):
-    bench = Bench(tmp_path)
+    bench = WorkBench(tmp_path)
     yield bench
     bench.close()
 
@@ -147,7 +96,7 @@ def test_until_idle_runs_what_is_ready_and_says_so(bench):
     bench.submit("later", 1)
     bench.submit("quick", 3, delay_ms=3600_000)
     worker = bench.work("--until-idle", "--json", "--worker", "w1")
-    code, out = worker.wait()
+    code, out = worker.result()
     summary = json.loads(out)
     assert code == 0
     assert summary.pop("seconds") >= 0
@@ -175,7 +124,7 @@ def test_exit_code_is_3_when_a_job_dies(bench):
     bench.submit("quick")
     bench.submit("never", 2)
     worker = bench.work("--until-idle")
-    code, out = worker.wait()
+    code, out = worker.result()
     assert code == 3
     assert "1 completed, 0 retried, 2 dead" in out
     assert "2 jobs failed for good" in worker.log()
@@ -183,7 +132,7 @@ def test_exit_code_is_3_when_a_job_dies(bench):
 
 
 def test_idle_store_is_left_at_once(bench):
-    code, out = bench.work("--until-idle", "--json").wait()
+    code, out = bench.work("--until-idle", "--json").result()
     assert code == 0
     assert json.loads(out)["ran"] == 0
     assert json.loads(out)["next_ready_time"] is None
@@ -192,7 +141,7 @@ def test_idle_store_is_left_at_once(bench):
 def test_only_named_tasks_are_run(bench):
     bench.submit("quick")
     bench.submit("flaky")
-    code, _ = bench.work("--until-idle", "--task", "flaky", "--concurrency", "1").wait()
+    code, _ = bench.work("--until-idle", "--task", "flaky", "--concurrency", "1").result()
     assert code == 0
     assert bench.states() == ["queued", "completed"]
 
@@ -203,7 +152,7 @@ def test_job_that_comes_while_the_worker_waits_is_run(bench):
     bench.submit("quick")
     wait_for(lambda: bench.effects("quick"), "a run")
     worker.signal(signal.SIGTERM)
-    assert worker.wait() == (0, "")
+    assert worker.result() == (0, "")
     assert bench.states() == ["completed"]
 
 
@@ -236,7 +185,7 @@ def test_closed_standard_error_does_not_matter(bench):
     bench.submit("quick", 3)
     command = f'exec "{BINARY}" work -c "{bench.config}" --until-idle --json 2>&-'
     result = subprocess.run(
-        ["sh", "-c", command], capture_output=True, text=True, timeout=LIMIT_S, env=clean_environment(), check=False
+        ["sh", "-c", command], capture_output=True, text=True, timeout=LIMIT_S, env=environment(), check=False
     )
     assert result.returncode == 0
     assert json.loads(result.stdout)["completed"] == 3
@@ -248,9 +197,9 @@ def test_standard_error_that_nobody_reads_does_not_matter(bench):
     os.close(write)
     os.close(read)
     bench.submit("quick", 3)
-    code, out = worker.wait()
+    code, out = worker.result()
     assert code == 0 and out
-    assert bench.work("--until-idle").wait()[0] == 0
+    assert bench.work("--until-idle").wait() == 0
     assert bench.states() == ["completed"] * 3
 
 
@@ -264,7 +213,7 @@ def test_settlement_waits_while_another_process_has_the_file(bench):
     wait_for(lambda: "settlement_failed" in worker.log(), "a settlement that fails")
     db.execute("ROLLBACK")
     db.close()
-    assert worker.wait()[0] == 0
+    assert worker.result()[0] == 0
     assert bench.states() == ["completed"]
     assert len(bench.effects("start")) == 1
 
@@ -278,7 +227,7 @@ def test_store_file_that_is_removed_is_complained_of(bench):
         path.unlink()
     wait_for(lambda: "removed or replaced" in worker.log(), "a complaint")
     worker.signal(signal.SIGTERM)
-    assert worker.wait()[0] == 0
+    assert worker.result()[0] == 0
 
 
 # ---- Signals -----------------------------------------------------------------------------------
@@ -295,7 +244,7 @@ def test_first_signal_lets_jobs_end(bench, number):
     wait_for(lambda: "worker_stopping" in worker.log(), "the stop")
     bench.submit("quick")
     bench.open_gate()
-    assert worker.wait() == (0, "")
+    assert worker.result() == (0, "")
     assert bench.effects("end") == ["end 1"]
     assert bench.states() == ["completed", "completed", "queued"]
 
@@ -307,7 +256,7 @@ def test_second_signal_releases_at_once(bench):
     worker.signal(signal.SIGTERM)
     wait_for(lambda: "worker_stopping" in worker.log(), "the stop")
     worker.signal(signal.SIGTERM)
-    assert worker.wait() == (0, "")
+    assert worker.result() == (0, "")
     assert bench.jobs("name, attempts") == [("queued", 0)]
     assert "released" in worker.log()
 
@@ -317,7 +266,7 @@ def test_job_is_released_after_the_grace(bench):
     worker = bench.work("--grace", "200ms")
     wait_for(lambda: bench.effects("start"), "a run")
     worker.signal(signal.SIGINT)
-    assert worker.wait() == (0, "")
+    assert worker.result() == (0, "")
     assert bench.jobs("name, attempts") == [("queued", 0)]
 
 
@@ -334,7 +283,7 @@ def test_jobs_of_a_killed_worker_are_done_by_another(bench):
     second = bench.work("--worker", "second")
     wait_for(lambda: bench.states() == ["completed"] * 3, "the other worker")
     second.signal(signal.SIGTERM)
-    assert second.wait()[0] == 0
+    assert second.result()[0] == 0
     assert len(bench.effects("start 2")) == 3
     # The handlers of the first have died with it: none got to its end.
     assert sorted(bench.effects("end")) == ["end 2"] * 3
@@ -351,7 +300,7 @@ def test_job_of_a_killed_worker_is_retried_though_retry_on_does_not_list_it(benc
     second = bench.work("--worker", "second")
     wait_for(lambda: bench.states() == ["completed"], "the other worker")
     second.signal(signal.SIGTERM)
-    assert second.wait()[0] == 0
+    assert second.result()[0] == 0
     assert bench.jobs("name, attempts") == [("completed", 2)]
 
 
@@ -373,7 +322,7 @@ def test_worker_that_slept_past_its_lease_settles_nothing(bench):
     )
     for worker in (first, second):
         worker.signal(signal.SIGTERM)
-        assert worker.wait()[0] == 0
+        assert worker.result()[0] == 0
     assert bench.jobs("name, attempts, worker, sort_key") == before
     assert before[0][:3] == ("completed", 2, "second")
     assert " completed " not in first.log()
@@ -383,7 +332,7 @@ def test_worker_that_slept_past_its_lease_settles_nothing(bench):
 def test_two_workers_share_the_work_and_do_nothing_twice(bench):
     bench.submit("quick", 60)
     workers = [bench.work("--until-idle", "--json") for _ in range(2)]
-    summaries = [json.loads(worker.wait()[1]) for worker in workers]
+    summaries = [json.loads(worker.result()[1]) for worker in workers]
     assert sum(summary["ran"] for summary in summaries) == 60
     assert len(bench.effects("quick")) == len(set(bench.effects("quick"))) == 60
     assert bench.states() == ["completed"] * 60
@@ -392,7 +341,7 @@ def test_two_workers_share_the_work_and_do_nothing_twice(bench):
 def ask(bench, *words):
     """A document about the store."""
     done = subprocess.run([str(BINARY), *words, "-c", str(bench.config), "--json"], stdin=subprocess.DEVNULL,
-                          capture_output=True, text=True, check=True, env=clean_environment(), timeout=LIMIT_S)
+                          capture_output=True, text=True, check=True, env=environment(), timeout=LIMIT_S)
     return json.loads(done.stdout)
 
 
@@ -403,7 +352,7 @@ def test_worker_is_seen_while_it_works_and_gone_when_it_has_stopped(bench):
     bench.open_gate()
     wait_for(lambda: bench.states() == ["completed"], "the job")
     worker.signal(signal.SIGTERM)
-    assert worker.wait()[0] == 0
+    assert worker.result()[0] == 0
     assert ask(bench, "stats")["workers"] == []
 
 
@@ -428,15 +377,15 @@ def test_alert_reaches_its_command_once(bench):
 def test_alert_of_the_first_look_is_not_lost(bench, round_):
     """The engine looks as soon as it has been opened."""
     bench.submit("never")
-    assert bench.work("--until-idle").wait()[0] == 3
+    assert bench.work("--until-idle").result()[0] == 3
     alerts = alert_on_dead_letters(bench)
-    assert bench.work("--until-idle").wait()[0] == 0
+    assert bench.work("--until-idle").wait() == 0
     assert json.loads(alerts.read_text("utf-8"))["status"] == "firing"
 
 
 def test_summary_tells_of_jobs_that_nobody_here_takes(bench):
     bench.submit("quikc", 2)
-    code, out = bench.work("--until-idle").wait()
+    code, out = bench.work("--until-idle").result()
     assert code == 0
     assert "2 ready that nothing here takes" in out
 
@@ -445,7 +394,7 @@ def test_who_looks_at_errors_only_sees_what_has_died_and_no_retries(bench):
     bench.submit("flaky")
     bench.submit("never")
     worker = bench.work("--until-idle", "--log-level", "error")
-    assert worker.wait()[0] == 3
+    assert worker.result()[0] == 3
     assert " dead_letter " in worker.log()
     assert " retrying " not in worker.log()
 
@@ -461,22 +410,16 @@ tasks:
 """
 
 
-@pytest.fixture(scope="module", autouse=True)
-def servers_end():
-    yield
-    stores_kit.stop_servers()
-
-
 class OrderBench:
     """Jobs whose handlers write down which of them ran, one after the other."""
 
     def __init__(self, directory, kind):
         self.dir = directory
         self.config = directory / "order.yaml"
-        self.config.write_text(ORDER_CONFIG.format(url=stores_kit.Place(kind, directory).url, dir=directory), "utf-8")
+        self.config.write_text(ORDER_CONFIG.format(url=stores.Place(kind, directory).url, dir=directory), "utf-8")
 
     def redrive(self, *words):
-        done = subprocess.run([str(BINARY), *words, "-c", str(self.config)], env=clean_environment(),
+        done = subprocess.run([str(BINARY), *words, "-c", str(self.config)], env=environment(),
                               stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=LIMIT_S, check=False)
         assert done.returncode == 0, done.stderr
         return done.stdout

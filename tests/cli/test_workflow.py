@@ -7,13 +7,13 @@ import xml.etree.ElementTree
 
 import pytest
 
-from conftest import clean_environment
+from tests.kit.program import environment
 
 
 @pytest.fixture
 def run(redrive, tmp_path):
     def call(*words, code=0):
-        result = subprocess.run([redrive.binary, *words, "--store", f"sqlite:{tmp_path}/a.db"], cwd=tmp_path, env=clean_environment(),
+        result = subprocess.run([redrive.binary, *words, "--store", f"sqlite:{tmp_path}/a.db"], cwd=tmp_path, env=environment(),
                                 capture_output=True, text=True, timeout=60, check=False)
         assert result.returncode == code, result.stderr
         return result.stderr if code else result.stdout
@@ -64,11 +64,11 @@ def test_a_server_tells_the_same(run, redrive, tmp_path):
     here = run("workflow", "show", "zip"), run("workflow", "show", "zip", "--json"), run("workflow", "show", "zip", "--svg", "-")
     config = tmp_path / "redrive.yaml"
     config.write_text(f"store: sqlite:{tmp_path}/a.db\nlisten: {{http: '127.0.0.1:0', faktory: 'off'}}\n")
-    server = subprocess.Popen([redrive.binary, "serve", "-c", str(config)], env=clean_environment(), stderr=subprocess.PIPE, text=True)
+    server = subprocess.Popen([redrive.binary, "serve", "-c", str(config)], env=environment(), stderr=subprocess.PIPE, text=True)
     try:
         url = next(f"http://{found[1]}" for line in server.stderr if (found := re.search(r"interface=http address=(\S+)", line)))
         there = [subprocess.run([redrive.binary, "workflow", "show", "zip", *words, "--server", url],
-                                env=clean_environment(), capture_output=True, text=True, timeout=60, check=True).stdout
+                                env=environment(), capture_output=True, text=True, timeout=60, check=True).stdout
                  for words in ((), ("--json",), ("--svg", "-"))]
     finally:
         server.terminate()

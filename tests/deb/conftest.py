@@ -1,18 +1,11 @@
 """The packages that tools/deb has built, and a throw-away root to install them in."""
 
-import os
-import pathlib
 import shutil
-import sys
 
 import pytest
 
-ROOT = pathlib.Path(__file__).resolve().parents[2]
-BUILD = pathlib.Path(os.environ.get("REDRIVE_BUILD", ROOT / "build")).resolve()
-
-sys.path.insert(0, str(ROOT / "tests" / "servers"))
-
-import throwaway  # noqa: E402
+from tests.deb import throwaway
+from tests.kit.program import BUILD, ROOT
 
 
 @pytest.fixture(scope="session")

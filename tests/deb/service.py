@@ -7,8 +7,8 @@ import shlex
 import signal
 import socket
 
-from servers import free_port
-from waiting import LIMIT_S, wait_for
+from tests.kit.ports import free_port
+from tests.kit.waiting import LIMIT_S, wait_for
 
 # The dashboard is served compressed only.
 HEADERS = {"Content-Type": "application/json", "Accept-Encoding": "gzip"}

@@ -6,8 +6,8 @@ import subprocess
 
 import pytest
 
-from conftest import ROOT
-from service import UNIT, Service
+from tests.deb.service import UNIT, Service
+from tests.kit.program import ROOT
 
 LIMIT_S = 200
 VERSION = re.search(r"version: '([\d.]+)'", (ROOT / "meson.build").read_text("utf-8")).group(1)

@@ -3,7 +3,7 @@ import json
 import subprocess
 import sys
 
-from conftest import ROOT
+from tests.kit.program import ROOT
 
 ABOUT = {"processors": 2, "architecture": "x86_64", "kernel": "6.1", "file_system": "ext4", "load": 0.5,
          "versions": {"beanstalkd": "1.12", "river": "0.50.0"}}

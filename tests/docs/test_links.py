@@ -1,12 +1,12 @@
 """Links between the documents lead to files and headings that exist."""
 
-import pathlib
 import re
 import urllib.parse
 
 import pytest
 
-ROOT = pathlib.Path(__file__).resolve().parents[2]
+from tests.kit.program import ROOT
+
 PAGES = [ROOT / name for name in ("README.md", "CHANGELOG.md", "CONTRIBUTING.md", "CODE_OF_CONDUCT.md", "SECURITY.md")]
 for folder in ("docs", "examples", "src", "tests", "bench", "tools", "web", "packaging"):
     PAGES += sorted((ROOT / folder).rglob("*.md"))

@@ -7,7 +7,8 @@ import time
 
 import pytest
 
-from conftest import ROOT, blocks, difference, steps
+from tests.docs.pages import blocks, difference, steps
+from tests.kit.program import ROOT
 
 TEXT = (ROOT / "docs" / "operations.md").read_text("utf-8")
 TROUBLES = TEXT.split("## Troubleshooting\n")[1].split("\n## ")[0]

@@ -1,8 +1,7 @@
 """The bugs that `make mutants` plants name text of the source: code that moves or changes takes them along."""
-import pathlib
 import subprocess
 
-ROOT = pathlib.Path(__file__).resolve().parents[2]
+from tests.kit.program import ROOT
 
 
 def test_each_planted_bug_names_text_that_is_there_once():

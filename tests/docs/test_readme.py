@@ -6,7 +6,8 @@ import subprocess
 
 import pytest
 
-from conftest import ROOT, blocks, difference, steps
+from tests.docs.pages import blocks, difference, steps
+from tests.kit.program import ROOT
 
 README = (ROOT / "README.md").read_text("utf-8")
 START = README.split("## Two minutes\n")[1].split("\n## ")[0]

@@ -1,15 +1,15 @@
 """docs/scale.md: the model and the simulation pass their own tests, and the page has the figures that they give."""
 
+import contextlib
 import doctest
 import importlib
 import io
-import contextlib
 import json
 import sys
 
 import pytest
 
-from conftest import ROOT
+from tests.kit.program import ROOT
 
 FOLDER = ROOT / "bench" / "scale"
 PAGE = (ROOT / "docs" / "scale.md").read_text("utf-8")

@@ -1,18 +1,13 @@
 """Every command of docs/tutorial.md, in order, prints what the page shows."""
 
 import re
-import socket
 
-from conftest import ROOT, blocks, difference, steps
+from tests.docs.pages import blocks, difference, steps
+from tests.kit.ports import free_port
+from tests.kit.program import ROOT
 
 TEXT = (ROOT / "docs" / "tutorial.md").read_text("utf-8")
 ADDRESS = "127.0.0.1:7070"  # of the page
-
-
-def free_address():
-    with socket.socket() as listener:
-        listener.bind(("127.0.0.1", 0))
-        return f"127.0.0.1:{listener.getsockname()[1]}"
 
 
 def files():
@@ -24,7 +19,7 @@ def files():
 
 
 def test_tutorial_goes_as_it_is_told(open_shell, tmp_path):
-    address = free_address()
+    address = f"127.0.0.1:{free_port()}"
     shell = open_shell(REDRIVE_LISTEN_HTTP=address, REDRIVE_LISTEN_FAKTORY="off")
     (tmp_path / "tutorial").mkdir()
     for name, text in files():

@@ -4,38 +4,26 @@ acknowledged must be there, and come to its end."""
 import contextlib
 import http.client
 import json
-import pathlib
 import re
 import signal
-import socket
 import subprocess
-import sys
 import time
 
-import places
-from failing import Failing
-from paths import Outcome, judge_death, judge_message
-from waiting import wait_for
-
-sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "server"))
-import faktory_kit  # noqa: E402
+from tests.faults import places
+from tests.faults.paths import Outcome, judge_death, judge_message
+from tests.kit.failing import Failing
+from tests.kit.faktory import FaktoryClient, FaktoryError
+from tests.kit.ports import free_ports
+from tests.kit.waiting import wait_for
 
 #: What a client waits for an answer of a server in trouble.
 PATIENCE_S = 1.5
 #: What a server in trouble has to start, or to end.
 START_S = 3
-TROUBLE = (OSError, EOFError, http.client.HTTPException, ValueError, AssertionError, faktory_kit.ServerError)
+TROUBLE = (OSError, EOFError, http.client.HTTPException, ValueError, AssertionError, FaktoryError)
 
 
-def free_ports(n):
-    with contextlib.ExitStack() as stack:
-        sockets = [stack.enter_context(socket.socket()) for _ in range(n)]
-        for one in sockets:
-            one.bind(("127.0.0.1", 0))
-        return [one.getsockname()[1] for one in sockets]
-
-
-class Server:
+class FailingServer:
     """`redrive serve` in a folder of its own; its ports are known before it runs."""
 
     def __init__(self, spots, failing=None):
@@ -83,11 +71,7 @@ class Server:
             connection.close()
 
     def client(self):
-        client = faktory_kit.Client(self.faktory, greet=False)
-        client.socket.settimeout(PATIENCE_S)
-        assert client.reply().startswith("HI")
-        assert client.ask("HELLO " + json.dumps({"v": 2, "wid": "w1", "hostname": "test", "pid": 1, "labels": []})) == "OK"
-        return client
+        return FaktoryClient(self.faktory, limit_s=PATIENCE_S, wid="w1", hostname="test", pid=1, labels=[])
 
     def stop(self):
         """Its exit status; None: it did not end."""
@@ -115,14 +99,14 @@ class StartSession:
         self.spots = spots
 
     def counts(self):
-        server = Server(self.spots).start()
+        server = FailingServer(self.spots).start()
         server.ready()
         counts = server.failing.counts()
         server.stop()
         return counts
 
     def attempt(self, case):
-        server = Server(self.spots)
+        server = FailingServer(self.spots)
         server.failing.set(kind=case.kind, at=case.at, lasting=case.lasting)
         server.start()
         outcome = Outcome(case)
@@ -199,7 +183,7 @@ class LiveSession:
         self.start()
 
     def start(self):
-        self.server = Server(self.spots).start()
+        self.server = FailingServer(self.spots).start()
         self.server.ready()
         self.acknowledged = {}
 

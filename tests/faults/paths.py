@@ -5,8 +5,8 @@ import re
 import subprocess
 import time
 
-import places
-from failing import Failing
+from tests.faults import places
+from tests.kit.failing import Failing
 
 #: Words of messages for something else than memory that ran out.
 OTHER_CAUSES = ("too long", "damaged", "refused a statement", "not JSON", "malformed", "not a database", "unknown")
@@ -105,7 +105,7 @@ class CommandSession:
             failing.set(kind=case.kind, at=case.at, lasting=case.lasting)
         program = places.LIFE if path.program == "life" else places.BINARY
         try:
-            done = places.call(folder, *path.words, env=failing.env(folder / "trace"), program=program, end_fault=failing.stop)
+            done = places.call(folder, *path.words, env=failing.env(folder / "trace"), executable=program, end_fault=failing.stop)
         except subprocess.TimeoutExpired:
             done = None
         calls = failing.counts() if case is None else failing.n_failed()
@@ -181,7 +181,7 @@ class CommandSession:
             (folder / path.file).unlink(missing_ok=True)
         program = places.LIFE if path.program == "life" and not path.recovery else places.BINARY
         for _ in range(20):
-            done = places.call(folder, *(path.recovery or path.words), program=program)
+            done = places.call(folder, *(path.recovery or path.words), executable=program)
             after = Outcome(outcome.case)
             self.judge_store(after, folder, {**path.allowed, **path.success, **path.final})
             if not after.complaints:

@@ -2,7 +2,6 @@
 import contextlib
 import functools
 import http.server
-import os
 import pathlib
 import shutil
 import sqlite3
@@ -10,7 +9,8 @@ import subprocess
 import tempfile
 import threading
 
-from failing import BUILD
+from tests.kit import program
+from tests.kit.program import BUILD
 
 IS_SANITIZED = (BUILD / "tests" / "faults" / "redrive_wrapped").exists()
 BINARY = BUILD / "tests" / "faults" / "redrive_wrapped" if IS_SANITIZED else BUILD / "redrive"
@@ -50,15 +50,14 @@ SANITIZERS = {
 
 
 def environment(**extra):
-    keep = {name: value for name, value in os.environ.items() if name in ("PATH", "HOME", "LANG", "TMPDIR")}
-    return {**keep, **SANITIZERS, **extra}
+    return program.environment(**SANITIZERS, **extra)
 
 
-def call(folder, *words, env=None, program=None, end_fault=None):
+def call(folder, *words, env=None, executable=BINARY, end_fault=None):
     """Runs a program to its end; what it writes goes to files, which can fail where a pipe cannot. One that has not ended
     after some time goes on without the fault: `end_fault()`. Its result is then marked `outlasted`."""
     with open(folder / "stdout", "w+b") as out, open(folder / "stderr", "w+b") as err:
-        process = subprocess.Popen([program or BINARY, *words], cwd=folder, env=environment(**(env or {})), stdin=subprocess.DEVNULL,
+        process = subprocess.Popen([executable, *words], cwd=folder, env=environment(**(env or {})), stdin=subprocess.DEVNULL,
                                    stdout=out, stderr=err)
         outlasted = False
         try:
@@ -89,7 +88,7 @@ def must(folder, *words):
 class Answers(http.server.BaseHTTPRequestHandler):
     """What the task `web` calls."""
 
-    def do_POST(self):  # noqa: N802, the name is that of the library
+    def do_POST(self):
         self.rfile.read(int(self.headers["Content-Length"]))
         self.send_response(200)
         self.send_header("Content-Length", "2")

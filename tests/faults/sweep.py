@@ -1,6 +1,6 @@
 """sweep.py - fails each call of a program in turn, and looks at what becomes of it.
 
-    tests/faults/sweep.py [--path NAME]... [--kind KIND]... [--every N] [--at N] [--jobs N]
+    python3 -m tests.faults.sweep [--path NAME]... [--kind KIND]... [--every N] [--at N] [--jobs N]
 
 For each path (a command, a program of the C library, a server) the calls of each kind are counted in a run without faults.
 Then the n-th call fails, once, and in another run all calls from the n-th on. No run may crash, hang, damage the store, lose
@@ -21,12 +21,9 @@ import sys
 import tempfile
 import time
 
-sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
-sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "servers"))
-import live  # noqa: E402
-import places  # noqa: E402
-from failing import KINDS  # noqa: E402
-from paths import COMMANDS, Case  # noqa: E402
+from tests.faults import live, places
+from tests.faults.paths import COMMANDS, Case
+from tests.kit.failing import KINDS
 
 PATHS = {path.name: path for path in (*COMMANDS, *live.SERVERS)}
 #: Cases that one process tries, one after another.

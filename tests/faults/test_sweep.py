@@ -1,18 +1,16 @@
 """A small part of the sweep (sweep.py), the same calls in each run, and whether it would notice. `make faults` has all calls."""
 import json
-import pathlib
 import re
 import subprocess
 import sys
 
 import pytest
 
-import paths
-import places
-from failing import LIBRARY, Failing
-from paths import COMMANDS, Case
+from tests.faults import paths, places
+from tests.faults.paths import COMMANDS, Case
+from tests.kit.failing import LIBRARY, Failing
+from tests.kit.program import ROOT
 
-SWEEP = pathlib.Path(__file__).resolve().parent / "sweep.py"
 ENQUEUE = next(path for path in COMMANDS if path.name == "enqueue")
 
 #: What a program that is broken does in place of a job.
@@ -36,7 +34,8 @@ def library():
 
 
 def sweep(*words):
-    done = subprocess.run([sys.executable, SWEEP, *words], capture_output=True, text=True, check=False, timeout=200)
+    done = subprocess.run([sys.executable, "-m", "tests.faults.sweep", *words], cwd=ROOT, capture_output=True, text=True,
+                          check=False, timeout=200)
     assert done.returncode == 0, done.stdout + done.stderr
     return done.stdout.splitlines()[-1]
 

@@ -1,6 +1,6 @@
 """checker.py - decides from a history alone whether the queue kept its promises, in the manner of Jepsen's queue tests.
 
-    tests/history/checker.py HISTORY.jsonl      judges a history that a run has kept
+    python3 -m tests.history.checker HISTORY.jsonl      judges a history that a run has kept
 
 A history is a list of events. Clients, handlers and the rig write them (testimony.py), never the program under test,
 but for the last two kinds, which are what the store says when all is over. An event is a dict with `event`, `id` (of

@@ -1,6 +1,6 @@
 """run.py - faults under load, and a judgement on the history of it.
 
-    tests/history/run.py [--store sqlite|postgres|redis|all] [--seconds N] [--faults kill,pause,…] [--seed N]
+    python3 -m tests.history.run [--store sqlite|postgres|redis|all] [--seconds N] [--faults kill,pause,…] [--seed N]
                          [--upgrade COMMIT|PROGRAM] [--keep FOLDER]
 
 Clients submit and work over HTTP and Faktory, `redrive serve` and `redrive work` processes run jobs, and for so many
@@ -29,22 +29,18 @@ import subprocess
 import sys
 import time
 
-HERE = pathlib.Path(__file__).resolve().parent
-ROOT = HERE.parents[1]
-for folder in ("torture", "servers", "shared", "history"):
-    sys.path.insert(0, str(HERE.parent / folder))
-
-import checker  # noqa: E402
-import servers  # noqa: E402
-from client import HttpClient  # noqa: E402
-from delay import DelayProxy  # noqa: E402
-from evidence import Evidence, complaints  # noqa: E402
-from faults import Faults  # noqa: E402
-from network import Cable, OpenPostgres, OpenRedis, Unavailable  # noqa: E402
-from rig import BINARY, Member, Rig  # noqa: E402
-from skew import skewed_clock  # noqa: E402
-from wallclock import ClockWatch, clock_offset  # noqa: E402
-from testimony import fate  # noqa: E402
+from tests.handlers.testimony import fate
+from tests.history import checker
+from tests.history.faults import Faults
+from tests.history.wallclock import ClockWatch, clock_offset
+from tests.kit import servers
+from tests.kit.delay import DelayProxy
+from tests.kit.network import Cable, OpenPostgres, OpenRedis, Unavailable
+from tests.kit.program import BINARY, ROOT
+from tests.kit.skew import skewed_clock
+from tests.torture.client import HttpClient
+from tests.torture.evidence import Evidence, complaints
+from tests.torture.rig import Member, Rig
 
 STORES = ("sqlite", "postgres", "redis")
 FAULTS = ("kill", "pause", "partition", "skew", "upgrade")

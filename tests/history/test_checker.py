@@ -1,6 +1,6 @@
 """The checker reports each kind of fault, and not what is nearly one and allowed. Times are seconds."""
-import checker
-from checker import Contract, complaints
+from tests.history import checker
+from tests.history.checker import Contract, complaints
 
 
 def event(kind, mono, job="a", **facts):

@@ -11,8 +11,9 @@ import subprocess
 
 import pytest
 
-from conftest import LIMIT_S, ROOT, output
-from waiting import wait_for
+from tests.kit.program import ROOT
+from tests.kit.waiting import LIMIT_S, wait_for
+from tests.packaging.files import output
 
 TOOLS = {
     "id": "echo 0",

@@ -7,7 +7,9 @@ import subprocess
 
 import pytest
 
-from conftest import LIMIT_S, ROOT, output
+from tests.kit.program import ROOT
+from tests.kit.waiting import LIMIT_S
+from tests.packaging.files import output
 
 HIDDEN = ["cmocka", "jansson", "libcjson"]
 
@@ -26,7 +28,7 @@ def environment(tmp_path_factory):
     return {**os.environ, "PKG_CONFIG_LIBDIR": str(folder), "PKG_CONFIG_PATH": "", "CMAKE": "/nonexistent/cmake"}
 
 
-def setup(build, environment, *options):
+def configure(build, environment, *options):
     return subprocess.run(["meson", "setup", build, ROOT, *options], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
                           stderr=subprocess.STDOUT, text=True, timeout=2 * LIMIT_S, check=False, env=environment)
 
@@ -38,7 +40,7 @@ def folders(build):
 
 
 def test_without_tests_bench_and_examples_nothing_of_them_is_looked_for_or_built(environment, tmp_path):
-    done = setup(tmp_path, environment, "-Dtests=disabled", "-Dbench=disabled", "-Dexamples=disabled")
+    done = configure(tmp_path, environment, "-Dtests=disabled", "-Dbench=disabled", "-Dexamples=disabled")
     assert done.returncode == 0, done.stdout
     assert not [line for line in done.stdout.splitlines() if any(name in line for name in HIDDEN) and "skipped" not in line]
     found = folders(tmp_path)
@@ -48,6 +50,6 @@ def test_without_tests_bench_and_examples_nothing_of_them_is_looked_for_or_built
 
 @pytest.mark.parametrize("option, missing", [("tests", "cmocka"), ("bench", "libcjson")])
 def test_what_is_enabled_needs_its_packages(environment, tmp_path, option, missing):
-    done = setup(tmp_path, environment, f"-D{option}=enabled")
+    done = configure(tmp_path, environment, f"-D{option}=enabled")
     assert done.returncode != 0
     assert f'Dependency "{missing}" not found' in done.stdout, done.stdout

@@ -8,10 +8,12 @@ import subprocess
 import pytest
 import yaml
 
-import servers
-from conftest import BINARY, PACKAGING, ROOT, is_a_command, output
-from serving import Serving, Working
-from waiting import wait_for
+from tests.kit import servers
+from tests.kit.program import BINARY, ROOT
+from tests.kit.stores import start_or_skip
+from tests.kit.waiting import wait_for
+from tests.packaging.files import PACKAGING, is_a_command, output
+from tests.packaging.serving import Serving, Working
 
 COMPOSE = yaml.safe_load((PACKAGING / "compose.yaml").read_text("utf-8"))
 SERVICES = COMPOSE["services"]
@@ -215,14 +217,10 @@ def test_worker_runs_the_jobs_that_the_server_takes(kind, private, tmp_path):
         words = SERVICES[service]["command"][2:]
         return words[:words.index("--metrics")] if "--metrics" in words else words
 
-    try:
-        server = kind()
-    except servers.Missing as missing:
-        pytest.skip(str(missing))
     token, prometheus = ((private / name).read_text("utf-8") for name in ("admin-token", "prometheus-token"))
     config = ["--config", private / "etc" / "redrive.yaml"]
-    with server, Serving(tmp_path, *config, *options("redrive"), store=server.url) as serve:
-        status, text = serve.ask("POST", "/v1/jobs", token, json.dumps({"task": "echo", "payload": {"n": 1}}))
+    with start_or_skip(kind) as server, Serving(tmp_path, *config, *options("redrive"), store=server.url) as serve:
+        status, text = serve.send("POST", "/v1/jobs", {"task": "echo", "payload": {"n": 1}}, token)
         assert status == 201, text
         job = json.loads(text)["id"]
         with Working(tmp_path, *config, *options("worker"), store=server.url) as worker:

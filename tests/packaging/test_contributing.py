@@ -8,7 +8,8 @@ import subprocess
 import pytest
 import yaml
 
-from conftest import LIMIT_S, ROOT
+from tests.kit.program import ROOT
+from tests.kit.waiting import LIMIT_S
 
 FORGE = ROOT / ".github"
 WORKFLOW = yaml.safe_load((FORGE / "workflows" / "ci.yaml").read_text("utf-8"))

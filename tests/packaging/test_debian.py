@@ -2,7 +2,8 @@
 
 import re
 
-from conftest import PACKAGING, ROOT, output, version
+from tests.kit.program import ROOT
+from tests.packaging.files import PACKAGING, output, version
 
 DEBIAN = PACKAGING / "debian"
 CONTROL = (DEBIAN / "control").read_text("utf-8")

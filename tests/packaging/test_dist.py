@@ -7,7 +7,9 @@ import tarfile
 
 import pytest
 
-from conftest import LIMIT_S, ROOT, output, version
+from tests.kit.program import ROOT
+from tests.kit.waiting import LIMIT_S
+from tests.packaging.files import output, version
 
 
 def run(*words, cwd, **extra):

@@ -6,7 +6,8 @@ import re
 
 import pytest
 
-from conftest import BINARY, ROOT, output, version
+from tests.kit.program import BINARY, ROOT
+from tests.packaging.files import output, version
 
 PACKAGE_KEYS = {"SPDXID", "name", "versionInfo", "downloadLocation", "filesAnalyzed", "licenseConcluded",
                 "licenseDeclared", "copyrightText"}

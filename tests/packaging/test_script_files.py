@@ -8,7 +8,9 @@ import subprocess
 
 import pytest
 
-from conftest import LIMIT_S, ROOT, output
+from tests.kit.program import ROOT
+from tests.kit.waiting import LIMIT_S
+from tests.packaging.files import output
 
 
 def listed(language):

@@ -10,8 +10,10 @@ import sys
 
 import pytest
 
-import foreign_kit
-from serve_kit import LIMIT_S, ROOT, Bench, wait_for
+from tests.kit.program import ROOT
+from tests.kit.server import Bench
+from tests.kit.waiting import LIMIT_S, wait_for
+from tests.server import foreign_clients
 
 # What has to be fetched may be slow to come.
 pytestmark = pytest.mark.limit(900)
@@ -82,7 +84,7 @@ def pair(request, server, tmp_path_factory):
     elif request.param == "shell":
         one = Pair(["sh"], ".sh", JOBS_URL=url)
     else:
-        modules = foreign_kit.node_modules(tmp_path_factory)
+        modules = foreign_clients.node_modules(tmp_path_factory)
         one = Pair(["node"], ".js", NODE_PATH=str(modules), FAKTORY_URL=f"tcp://127.0.0.1:{server.port('faktory')}")
     yield one
     one.close()

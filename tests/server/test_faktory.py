@@ -6,7 +6,8 @@ import time
 
 import pytest
 
-from faktory_kit import LIMIT_S, job, server, start_server, wait_until  # noqa: F401 (fixtures)
+from tests.kit.faktory import job
+from tests.kit.waiting import LIMIT_S, wait_for
 
 # ---- PUSH ---------------------------------------------------------------------------------------
 
@@ -259,7 +260,7 @@ def test_stale_ack_does_not_touch_the_next_run(server):
     one.push("job-00001", reserve_for=60)
     one.fetch()
     server.tell("pass 61000")
-    wait_until(lambda: one.info()["sets"]["retries"] == 1)
+    wait_for(lambda: one.info()["sets"]["retries"] == 1)
     server.tell("pass 60000")
     assert two.fetch()["failure"]["errtype"] == "LeaseExpired"
     one.ack("job-00001")

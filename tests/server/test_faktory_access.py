@@ -10,8 +10,10 @@ import warnings
 
 import pytest
 
-from faktory_kit import LIMIT_S, PROGRAM, ROOT, Client, ServerError, job, server, start_server, wait_until  # noqa: F401 (fixtures)
-from serve_kit import make_certificate
+from tests.kit.certificates import make_certificate
+from tests.kit.faktory import FaktoryClient, FaktoryError, job
+from tests.kit.program import BUILD, ROOT
+from tests.kit.waiting import LIMIT_S, wait_for
 
 # ---- TLS ----------------------------------------------------------------------------------------
 
@@ -49,12 +51,12 @@ def test_everything_works_over_tls(tls_server, version):
 
 def test_without_tls_nothing_is_said_where_tls_is_spoken(tls_server):
     server, context = tls_server
-    plain = Client(server.port, greet=False)
+    plain = FaktoryClient(server.port, greet=False)
     plain.send('HELLO {"v":2}')
     with pytest.raises((EOFError, AssertionError, ConnectionError)):
         while True:
             assert "HI" not in (plain.reply() or "")
-    silent = Client(server.port, greet=False)
+    silent = FaktoryClient(server.port, greet=False)
     assert silent.is_closed()
     old = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     old.check_hostname, old.verify_mode = False, ssl.CERT_NONE
@@ -64,7 +66,7 @@ def test_without_tls_nothing_is_said_where_tls_is_spoken(tls_server):
         old.minimum_version, old.maximum_version = ssl.TLSVersion.TLSv1, ssl.TLSVersion.TLSv1_1
     with pytest.raises((ssl.SSLError, ConnectionError)):
         server.connect(tls=old)
-    with pytest.raises(ServerError, match="Invalid password"):
+    with pytest.raises(FaktoryError, match="Invalid password"):
         server.connect(tls=context, password="wrong")
 
 
@@ -79,7 +81,7 @@ def test_clients_with_tls_that_vanish_leave_nothing_behind(tls_server):
             raw = context.wrap_socket(raw, server_hostname="127.0.0.1")
             raw.sendall(b"HELLO {")
         raw.close()
-    wait_until(lambda: client.info_of("server")["connections"] == 1)
+    wait_for(lambda: client.info_of("server")["connections"] == 1)
 
 
 # ---- Handshake ----------------------------------------------------------------------------------
@@ -92,11 +94,11 @@ def test_greeting_without_password_is_version_two(server):
 def test_right_password_opens_and_wrong_one_does_not(start_server):
     server = start_server("--password", "secret=acme", "--password", "other=globex")
     server.connect(password="secret")
-    with pytest.raises(ServerError, match="^ERR Invalid password$"):
+    with pytest.raises(FaktoryError, match="^ERR Invalid password$"):
         server.connect(password="guess")
-    with pytest.raises(ServerError, match="^ERR Invalid password$"):
+    with pytest.raises(FaktoryError, match="^ERR Invalid password$"):
         server.connect()
-    a, b = Client(server.port, password="secret"), Client(server.port, password="secret")
+    a, b = FaktoryClient(server.port, password="secret"), FaktoryClient(server.port, password="secret")
     assert a.greeting["s"] != b.greeting["s"] and a.greeting["i"] >= 4000
 
 
@@ -144,7 +146,7 @@ def test_password_may_do_what_its_scopes_say(start_server, scope):
             client.send(line)
             try:
                 reply = client.reply()
-            except ServerError as error:
+            except FaktoryError as error:
                 reply = str(error)
             assert ("needs the scope" in str(reply)) == (needed != scope), line
     client.send("END")
@@ -154,7 +156,7 @@ def test_password_may_do_what_its_scopes_say(start_server, scope):
 def test_new_passwords_hold_for_connections_that_are_there(start_server):
     server = start_server()
     another = server.connect()
-    silent = Client(server.port, greet=False)
+    silent = FaktoryClient(server.port, greet=False)
     assert silent.reply() == 'HI {"v":2}'
     server.tell("passwords one=acme two=acme:1")
     assert another.is_closed() and silent.is_closed()
@@ -163,7 +165,7 @@ def test_new_passwords_hold_for_connections_that_are_there(start_server):
     server.tell("passwords three=acme two=acme:5")
     assert one.is_closed()
     assert two.info()["total_queues"] == 0
-    with pytest.raises(ServerError, match="Invalid password"):
+    with pytest.raises(FaktoryError, match="Invalid password"):
         server.connect(password="one")
     assert server.connect(password="three").info()
     # The same password for another tenant is another one.
@@ -174,7 +176,7 @@ def test_new_passwords_hold_for_connections_that_are_there(start_server):
 def test_passwords_that_change_while_one_is_hashed_are_the_ones_that_count(start_server):
     server = start_server("--password", "one=acme")
     for _ in range(20):
-        client = Client(server.port, greet=False)
+        client = FaktoryClient(server.port, greet=False)
         greeting = json.loads(client.reply().split(" ", 1)[1])
         digest = ("one" + greeting["s"]).encode()
         for _ in range(greeting["i"]):
@@ -183,7 +185,7 @@ def test_passwords_that_change_while_one_is_hashed_are_the_ones_that_count(start
         server.tell("passwords two=acme")
         try:
             assert client.reply() == "OK"
-        except (EOFError, ServerError):
+        except (EOFError, FaktoryError):
             pass
         # Let in before or not at all: now it is out.
         assert client.is_closed()
@@ -201,7 +203,7 @@ class Walker:
         self.said.add(line.split(" ", 1)[0])
         try:
             return self.client.ask(line)
-        except ServerError as error:
+        except FaktoryError as error:
             return f"-{error}"
 
 
@@ -254,7 +256,7 @@ def test_no_command_touches_the_jobs_of_another_tenant(start_server):
 
 def test_without_password_only_loopback_is_listened_on(tmp_path):
     result = subprocess.run(
-        [str(PROGRAM), "--address", "0.0.0.0:0", f"sqlite:{tmp_path}/jobs.db"],
+        [str(BUILD / "tests" / "server" / "faktory_server"), "--address", "0.0.0.0:0", f"sqlite:{tmp_path}/jobs.db"],
         capture_output=True, text=True, timeout=LIMIT_S, stdin=subprocess.DEVNULL, check=False)
     assert result.returncode == 2 and "no password" in result.stderr
 
@@ -289,17 +291,17 @@ def test_connections_are_limited(start_server):
     server = start_server("--max-connections", "2")
     first, _ = server.connect(), server.connect()
     third = server.connect(greet=False)
-    with pytest.raises(ServerError, match="too many connections"):
+    with pytest.raises(FaktoryError, match="too many connections"):
         third.reply()
     assert third.is_closed()
     first.ask("INFO")
     first.send("END")
     assert first.is_closed()
-    wait_until(lambda: can_connect(server))
+    wait_for(lambda: can_connect(server))
 
 
 def can_connect(server):
     try:
         return server.connect() is not None
-    except (ServerError, ConnectionError):
+    except (FaktoryError, ConnectionError):
         return False

@@ -5,7 +5,8 @@ import time
 
 import pytest
 
-from faktory_kit import Client, ServerError, job, server, start_server, wait_until  # noqa: F401 (fixtures)
+from tests.kit.faktory import FaktoryClient, FaktoryError, job
+from tests.kit.waiting import wait_for
 
 
 def test_requeued_job_brings_its_failure(server):
@@ -66,7 +67,7 @@ def test_info_has_workers_and_memory(start_server):
     assert state["faktory"]["tasks"]["Workers"] == {"size": 1, "reaped": 0}
     assert 1 <= state["server"]["used_memory_mb"] < 1000
     assert silent.is_closed()
-    wait_until(lambda: client.info()["tasks"]["Workers"] == {"size": 0, "reaped": 1})
+    wait_for(lambda: client.info()["tasks"]["Workers"] == {"size": 0, "reaped": 1})
 
 
 def test_fetch_of_a_silent_worker_is_answered_before_the_end(start_server):
@@ -82,7 +83,7 @@ def test_silent_worker_that_comes_back_has_its_time_again(start_server):
     server = start_server("--beat", "2500")
     observer, stuck = server.connect(), server.worker()
     stuck.send(*["INFO"] * 20000)
-    wait_until(lambda: observer.info()["tasks"]["Workers"]["reaped"] == 1)
+    wait_for(lambda: observer.info()["tasks"]["Workers"]["reaped"] == 1)
     back = server.worker()
     time.sleep(1.5)  # there is a look every half second
     assert back.ask('BEAT {"wid":"w1"}') == "OK"
@@ -92,11 +93,11 @@ def test_silent_worker_that_comes_back_has_its_time_again(start_server):
 def test_connections_of_one_address_are_limited(start_server):
     server = start_server("--max-per-address", "2")
     first, second = server.connect(), server.connect()
-    with pytest.raises(ServerError, match="this address"):
-        Client(server.port, greet=False).reply()
+    with pytest.raises(FaktoryError, match="this address"):
+        FaktoryClient(server.port, greet=False).reply()
     first.send("END")
     assert first.is_closed()
-    wait_until(lambda: second.info_of("server")["connections"] == 1)
+    wait_for(lambda: second.info_of("server")["connections"] == 1)
     server.connect().push("job-00001")
 
 

@@ -7,9 +7,11 @@ import subprocess
 
 import pytest
 
-import foreign_kit
-from faktory_kit import Server, wait_until
-from serve_kit import LIMIT_S, Bench, make_certificate, wait_for
+from tests.kit.certificates import make_certificate
+from tests.kit.faktory import FaktoryServer
+from tests.kit.server import Bench
+from tests.kit.waiting import LIMIT_S, wait_for
+from tests.server import foreign_clients
 
 # What has to be fetched may be slow to come.
 pytestmark = pytest.mark.limit(900)
@@ -75,10 +77,10 @@ class Worker:
 @pytest.fixture(params=["node", "go"])
 def foreign(request, tmp_path_factory):
     if request.param == "node":
-        modules = foreign_kit.node_modules(tmp_path_factory)
-        one = Foreign("node", ["node", str(foreign_kit.HERE / "faktory_node.js")], NODE_PATH=str(modules))
+        modules = foreign_clients.node_modules(tmp_path_factory)
+        one = Foreign("node", ["node", str(foreign_clients.HERE / "faktory_node.js")], NODE_PATH=str(modules))
     else:
-        one = Foreign("go", [str(foreign_kit.go_program(tmp_path_factory))])
+        one = Foreign("go", [str(foreign_clients.go_program(tmp_path_factory))])
     yield one
     one.close()
 
@@ -133,7 +135,7 @@ def test_client_and_worker_come_in_over_tls(foreign, tmp_path):
     (tmp_path / "server.pem").rename(tmp_path / "cert.pem")
     (tmp_path / "server.key").rename(tmp_path / "key.pem")
     foreign.env.update(SSL_CERT_FILE=str(tmp_path / "cert.pem"), NODE_EXTRA_CA_CERTS=str(tmp_path / "cert.pem"))
-    server = Server(f"sqlite:{tmp_path}/jobs.db", "--tls", str(tmp_path))
+    server = FaktoryServer(f"sqlite:{tmp_path}/jobs.db", "--tls", str(tmp_path))
     url = f"tcp+tls://127.0.0.1:{server.port}"
     assert foreign.run(url, "produce") == [{"rejected": 0}]
     worker = foreign.work(url, tmp_path / "worker")
@@ -184,7 +186,7 @@ def check_lives(server, name):
 
 
 def test_backtrace_of_a_go_worker_is_the_stacktrace(bench, tmp_path_factory):
-    program = Foreign("go", [str(foreign_kit.go_program(tmp_path_factory))])
+    program = Foreign("go", [str(foreign_clients.go_program(tmp_path_factory))])
     server = bench.serve().ready()
     program.run(f"tcp://127.0.0.1:{server.port('faktory')}", "fail-by-hand")
     error = look(server, "traced-job")["history"][0]["error"]
@@ -197,12 +199,12 @@ def test_worker_obeys_the_orders_of_the_server(foreign, tmp_path):
     lives = []
     try:
         for order in ("quiet", "terminate"):
-            server = Server(f"sqlite:{tmp_path}/{order}.db")
+            server = FaktoryServer(f"sqlite:{tmp_path}/{order}.db")
             worker = foreign.work(f"tcp://127.0.0.1:{server.port}", tmp_path / order)
             lives.append((order, server, server.connect(), worker, tmp_path / f"gate-{order}"))
         for order, server, client, _, gate in lives:
             client.push("slow-job-1", "Slow", [str(gate)])
-            wait_until(lambda: client.info()["sets"]["working"] == 1)
+            wait_for(lambda: client.info()["sets"]["working"] == 1)
             server.tell(order)
             # When this has its answer, no FETCH is under way that came before the order.
             client.push("a-job-of-nobody", "Good", [1], queue="elsewhere")
@@ -212,7 +214,7 @@ def test_worker_obeys_the_orders_of_the_server(foreign, tmp_path):
             assert worker.process.poll() is None
             assert client.info()["total_processed"] == 0
             gate.touch()
-            wait_until(lambda: client.info()["total_processed"] == 1)
+            wait_for(lambda: client.info()["total_processed"] == 1)
             assert client.info()["queues"]["default"] == 1
             if order == "quiet":
                 worker.process.send_signal(signal.SIGTERM)

@@ -8,7 +8,8 @@ import time
 
 import pytest
 
-from faktory_kit import LIMIT_S, Client, ServerError, job, server, start_server, wait_until  # noqa: F401 (fixtures)
+from tests.kit.faktory import FaktoryClient, FaktoryError, job
+from tests.kit.waiting import LIMIT_S, wait_for
 
 
 @pytest.mark.parametrize("line", [
@@ -20,7 +21,7 @@ from faktory_kit import LIMIT_S, Client, ServerError, job, server, start_server,
 def test_rubbish_is_an_error_and_the_next_command_is_understood(server, line):
     client = server.connect()
     client.send(line)
-    with pytest.raises(ServerError):
+    with pytest.raises(FaktoryError):
         client.reply()
     client.push("job-00001")
 
@@ -29,7 +30,7 @@ def test_line_over_the_limit_is_refused(start_server):
     server = start_server("--max-line", "100000")
     client = server.connect()
     client.send(b"PUSH " + b"x" * 120000)
-    with pytest.raises(ServerError, match="line is over 100000 bytes"):
+    with pytest.raises(FaktoryError, match="line is over 100000 bytes"):
         client.reply()
     assert client.is_closed()
 
@@ -45,14 +46,14 @@ def test_unfinished_commands_share_a_budget(start_server):
         with contextlib.suppress(ConnectionError):
             client.socket.sendall(beginning + b"x" * (7 * mib))
     # Those that fit may go on; each of the others has been told and cut off.
-    wait_until(lambda: small.info_of("server")["connections"] <= 6)
+    wait_for(lambda: small.info_of("server")["connections"] <= 6)
     assert server.peak_mib() - before < 100
     small.push("job-00002")
     assert small.fetch()["jid"] == "job-00002"
     for client in greedy:
         client.file.close()
         client.socket.close()
-    wait_until(lambda: small.info_of("server")["connections"] == 1)
+    wait_for(lambda: small.info_of("server")["connections"] == 1)
     # All of it has been given back.
     client = server.connect()
     client.push("job-00003", args=["x" * (mib // 2)])
@@ -62,7 +63,7 @@ def test_command_that_is_not_finished_in_time_is_cut_off(start_server):
     server = start_server("--command", "300")
     client = server.connect()
     client.socket.sendall(b"PUSH {")
-    with pytest.raises(ServerError, match="not finished in time"):
+    with pytest.raises(FaktoryError, match="not finished in time"):
         client.reply()
     assert client.is_closed()
     # One that waits between commands does not.
@@ -93,7 +94,7 @@ def test_pipelined_commands_are_answered_in_order(server):
         try:
             reply = client.reply()
             got.append(json.loads(reply)["jid"] if reply and reply[0] == "{" else reply)
-        except ServerError as error:
+        except FaktoryError as error:
             assert str(error) == "ERR unknown command WHAT"
             got.append("error")
     sender.join()
@@ -155,7 +156,7 @@ def test_clients_that_come_and_go_leave_nothing_behind(server):
 
 def be_unreliable(port, number):
     for n in range(25):
-        client = Client(port, wid=f"w{number}")
+        client = FaktoryClient(port, wid=f"w{number}")
         client.push(f"job-{number:02}-{n:04}")
         client.send(*["FETCH default"] * (n % 5 + 1))
         if n % 3 == 0:
@@ -191,7 +192,7 @@ def test_client_that_sends_no_more_is_answered_but_gets_no_job(server):
         if fetched is None:
             break  # else the server was faster than the last word of the client
     assert fetched is None
-    wait_until(lambda: server.connect().info()["queues"][queue] == 1000)
+    wait_for(lambda: server.connect().info()["queues"][queue] == 1000)
 
 
 def test_stop_answers_what_was_asked(start_server):

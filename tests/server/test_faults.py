@@ -9,8 +9,9 @@ import urllib.request
 
 import pytest
 
-from failing import LIBRARY, Failing
-from serve_kit import LIMIT_S, Bench, wait_for
+from tests.kit.failing import LIBRARY, Failing
+from tests.kit.server import Bench
+from tests.kit.waiting import LIMIT_S, wait_for
 
 TASKS = "tasks:\n  mail: {lease: 2s, retry: {strategy: fixed, initial_delay: 100ms, max_retries: 50}, run: {exec: ['true']}}\n"
 # Words for something else than what has happened.

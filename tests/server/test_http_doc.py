@@ -3,7 +3,8 @@
 import re
 import subprocess
 
-from rest_client import ROOT, TIMEOUT_S, api, start  # noqa: F401 (fixtures)
+from tests.kit.program import ROOT
+from tests.kit.waiting import LIMIT_S
 
 
 def examples():
@@ -12,11 +13,11 @@ def examples():
         yield from re.findall(r"^\$ (.*)$", block, re.M)
 
 
-def test_every_example_runs(api):  # noqa: F811
+def test_every_example_runs(api):
     commands = list(examples())
     assert len(commands) > 20
     for command in commands:
         asked = command.replace("127.0.0.1:7070", f"127.0.0.1:{api.port}").replace("curl -s", "curl -fsS")
-        result = subprocess.run(["bash", "-c", asked], capture_output=True, text=True, timeout=TIMEOUT_S, check=False)
+        result = subprocess.run(["bash", "-c", asked], capture_output=True, text=True, timeout=LIMIT_S, check=False)
         assert result.returncode == 0, (command, result.stderr)
         assert result.stdout.startswith("{"), command

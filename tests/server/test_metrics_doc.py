@@ -7,8 +7,11 @@ import re
 import pytest
 import yaml
 
-from faktory_kit import Client as FaktoryClient
-from serve_kit import ROOT, Bench, Server, token_hash, wait_for
+from tests.kit.faktory import FaktoryClient
+from tests.kit.program import ROOT
+from tests.kit.server import Bench
+from tests.kit.tokens import token_hash
+from tests.kit.waiting import wait_for
 
 MANUAL = (ROOT / "docs" / "monitoring.md").read_text("utf-8")
 DASHBOARD = json.loads((ROOT / "docs" / "grafana" / "redrive.json").read_text("utf-8"))
@@ -21,13 +24,6 @@ tasks:
 experiments:
   patience: {task: never, arms: {control: {share: 0.5}, slow: {share: 0.5, retry: {initial_delay: 1s}}}}
 """
-
-
-class Worker(Server):
-    command = "work"
-
-    def port(self, interface="metrics"):
-        return super().port(interface)
 
 
 def series_of(text):
@@ -167,16 +163,10 @@ def test_remote_workers_are_in_the_histograms_of_the_server(bench):
 # ---- Of a worker -------------------------------------------------------------------------------
 
 
-def start_worker(bench, *words):
-    worker = Worker(bench, *words)
-    bench.servers.append(worker)
-    return worker
-
-
 def test_worker_exports_its_own_histograms(bench):
     bench.configure(TASKS)
     bench.redrive("enqueue", "quick", "{}", "--tenant", "zoo")
-    worker = start_worker(bench, "--metrics", "127.0.0.1:0")
+    worker = bench.work("--metrics", "127.0.0.1:0")
     wait_for(lambda: worker.metrics_sum("redrive_attempt_duration_seconds_count") == 1, "the job")
     status, text = worker.get("/metrics")
     assert status == 200
@@ -200,7 +190,7 @@ tokens:
   - {{name: reader, hash: "{token_hash('r')}", scopes: [read]}}
   - {{name: sender, hash: "{token_hash('s')}", scopes: [enqueue]}}
 {TASKS}""", listen="{metrics: '127.0.0.1:0'}")
-    worker = start_worker(bench)
+    worker = bench.work()
     assert worker.get("/metrics")[0] == 401
     assert worker.get("/metrics", "wrong")[0] == 401
     assert worker.get("/metrics", "s")[0] == 403
@@ -209,10 +199,10 @@ tokens:
 
 def test_worker_without_tokens_serves_programs_of_this_machine_only(bench):
     bench.configure(TASKS)
-    worker = start_worker(bench, "--metrics", "0.0.0.0:0")
+    worker = bench.work("--metrics", "0.0.0.0:0")
     assert worker.wait() == 2
     assert "without tokens only loopback addresses are served" in worker.log()
-    worker = start_worker(bench, "--metrics", "127.0.0.1:0")
+    worker = bench.work("--metrics", "127.0.0.1:0")
     connection = http.client.HTTPConnection("127.0.0.1", worker.port(), timeout=20)
     connection.request("GET", "/metrics", headers={"Host": "evil.example"})
     assert connection.getresponse().status == 403

@@ -5,7 +5,8 @@ import re
 import pytest
 import yaml
 
-from rest_client import ROOT, api, start, token_line  # noqa: F401 (fixtures)
+from tests.kit.program import ROOT
+from tests.kit.tokens import token_line
 
 DOCUMENT = yaml.safe_load((ROOT / "docs" / "openapi.yaml").read_text())
 METHODS = ("get", "post", "put", "patch", "delete")
@@ -66,13 +67,13 @@ def test_every_operation_has_its_error_answers():
             assert any(parameter in name.lower() for name in named), (method, path)
 
 
-def test_v1_is_the_documented_form_and_the_other_one_means_the_same(api):  # noqa: F811
+def test_v1_is_the_documented_form_and_the_other_one_means_the_same(api):
     assert [server["url"] for server in DOCUMENT["servers"]] == ["/v1", "/"]
     for path in DOCUMENT["paths"]:
         assert api("OPTIONS", "/v1" + filled(path)).headers["Allow"] == api("OPTIONS", filled(path)).headers["Allow"]
 
 
-def test_allow_has_the_documented_methods_and_no_other(api):  # noqa: F811
+def test_allow_has_the_documented_methods_and_no_other(api):
     for path, item in DOCUMENT["paths"].items():
         expected = {method.upper() for method in METHODS if method in item} | {"OPTIONS"}
         if "get" in item:
@@ -84,7 +85,7 @@ def test_allow_has_the_documented_methods_and_no_other(api):  # noqa: F811
 
 
 @pytest.fixture
-def guarded(start):  # noqa: F811
+def guarded(start):
     """A server with a token for each scope."""
     lines = "".join(token_line(scope, scope, "red") for scope in SCOPES)
     return start("tokens:\n" + lines).api
@@ -107,14 +108,14 @@ def test_every_operation_names_the_scope_that_it_needs(guarded):
             assert f'scope="{scope}"' in refusal.headers["WWW-Authenticate"], asked
 
 
-def test_without_tokens_what_comes_from_elsewhere_is_refused_everywhere(api):  # noqa: F811
+def test_without_tokens_what_comes_from_elsewhere_is_refused_everywhere(api):
     for method, path, _ in OPERATIONS:
         asked = (method.upper(), "/v1" + filled(path))
         assert api(*asked, headers={"X-Forwarded-For": "10.0.0.1"}).status == 403, asked
         assert api(*asked, headers={"Host": "queue.example"}).status == 403, asked
 
 
-def test_texts_that_may_not_be_empty_say_so(api):  # noqa: F811
+def test_texts_that_may_not_be_empty_say_so(api):
     def refused(path, body):
         return api("POST", path, body).status == 400
 
@@ -133,7 +134,7 @@ def test_texts_that_may_not_be_empty_say_so(api):  # noqa: F811
             assert said["schema"].keys() & {"minLength", "enum", "pattern"}, said["name"]
 
 
-def test_the_answers_to_a_submit_can_be_told_apart(api):  # noqa: F811
+def test_the_answers_to_a_submit_can_be_told_apart(api):
     """Of each oneOf the one form requires what the other form does not have."""
     said = DOCUMENT["paths"]["/jobs"]["post"]["responses"]["201"]["content"]["application/json"]["schema"]
     one, many = (schema(ref.rsplit("/", 1)[1]) for ref in references(said))
@@ -142,7 +143,7 @@ def test_the_answers_to_a_submit_can_be_told_apart(api):  # noqa: F811
     assert set(api.ok("POST", "/v1/jobs", [{"task": "mail"}], status=201)) == set(many["required"])
 
 
-def test_what_is_too_large_is_413_as_documented(api):  # noqa: F811
+def test_what_is_too_large_is_413_as_documented(api):
     announced = {"Content-Length": str(8 * 1024 * 1024 + 1), "Expect": "100-continue"}
     for method, path, operation in OPERATIONS:
         if method != "get" and scope_of(operation):

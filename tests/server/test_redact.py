@@ -5,7 +5,9 @@ import re
 
 import pytest
 
-from rest_client import api, documented_routes, start, token_line, until  # noqa: F401 (fixtures)
+from tests.kit.rest import documented_routes
+from tests.kit.tokens import token_line
+from tests.kit.waiting import wait_for
 
 SECRET, CARD, QUOTED = "hunter2-is-secret", "4111111111111111", 'say "aah"'
 CONFIG = "redact: [password, card.number, '*.pin']\ncron:\n  nightly: {task: mail, schedule: '@yearly', " \
@@ -13,7 +15,7 @@ CONFIG = "redact: [password, card.number, '*.pin']\ncron:\n  nightly: {task: mai
 
 
 @pytest.fixture
-def server(start):  # noqa: F811
+def server(start):
     lines = token_line("ops", "enqueue, work, read, admin", "default") + token_line("reader", "read", "default") + \
         token_line("worker", "work, enqueue", "default")
     return start(CONFIG + lines).api
@@ -92,7 +94,7 @@ def test_types_of_errors_are_counted_as_one(server, dead):
     assert server.of("ops").ok("GET", "/retry/dead-letters/stats")["by_type"] == {"LoginError": 1}
 
 
-def test_hiding_large_values_of_many_jobs_takes_the_memory_of_one(start):  # noqa: F811
+def test_hiding_large_values_of_many_jobs_takes_the_memory_of_one(start):
     """A page of them is short, so that it goes on to its limit: 300 jobs with 200 kB of escaped text each."""
     server = start("redact: [password]\ntokens:\n" + token_line("ops", "enqueue, read, admin", "default") + token_line("reader", "read", "default"))
     payload = {"password": '"' * 100_000}
@@ -117,7 +119,7 @@ def test_what_an_administrator_searched_for_is_hidden(server):
     worker.submit("mail", payload={"password": SECRET})
     worker.settle(worker.claim_one(tasks=["mail"]), **{"class": "transient", "message": SECRET})
     ops.ok("POST", "/bulk", {"verb": "cancel", "filter": {"text": SECRET}}, status=202)
-    until(lambda: [run for run in ops.ok("GET", "/bulk")["items"] if run["ended_at"]], "the end of the run")
+    wait_for(lambda: [run for run in ops.ok("GET", "/bulk")["items"] if run["ended_at"]], "the end of the run")
     assert [run["filter"] for run in ops.ok("GET", "/bulk")["items"]] == [{"text": SECRET}]
     assert [run["filter"] for run in server.of("reader").ok("GET", "/bulk")["items"]] == [None]
 
@@ -147,7 +149,7 @@ def test_payloads_without_a_match_stay_byte_for_byte(server):
     assert b'"payload":{"a":  1.50, "passwords": [1]}' in server.of("reader")("GET", "/jobs/plain").raw
 
 
-def test_without_rules_nothing_is_hidden(start):  # noqa: F811
+def test_without_rules_nothing_is_hidden(start):
     reader = start("tokens:\n" + token_line("reader", "read, enqueue", "default")).api.of("reader")
     job_id = reader.submit(payload={"password": SECRET}, delay="1h")
     assert reader.ok("GET", f"/jobs/{job_id}")["payload"] == {"password": SECRET}
@@ -164,7 +166,7 @@ def test_a_page_of_jobs_in_which_much_is_to_be_hidden_ends_early(server):
     assert found | {job["id"] for job in rest["items"]} == ids
 
 
-def test_groups_of_large_jobs_take_little_memory(start):  # noqa: F811
+def test_groups_of_large_jobs_take_little_memory(start):
     """As many examples are shown as there are groups, and each of them has a payload of nearly 1 MiB."""
     server = start(CONFIG + token_line("ops", "enqueue, work, read, admin", "default") + token_line("reader", "read", "default"))
     ops, reader = server.api.of("ops"), server.api.of("reader")

@@ -6,7 +6,9 @@ import time
 
 import pytest
 
-from serve_kit import LIMIT_S, Bench, token_hash, wait_for
+from tests.kit.server import Bench
+from tests.kit.tokens import token_hash
+from tests.kit.waiting import LIMIT_S, wait_for
 
 GATED = """
 tasks:

@@ -4,8 +4,6 @@ import urllib.parse
 
 import pytest
 
-from rest_client import api, start  # noqa: F401 (fixtures)
-
 # -- Submit ----------------------------------------------------------------------------------------
 
 

@@ -2,24 +2,24 @@
 
 import pytest
 
-from rest_client import api, start, tenants, token_line, until  # noqa: F401 (fixtures)
+from tests.kit.waiting import wait_for
 
 
-def run_of(api, run_id):  # noqa: F811
+def run_of(api, run_id):
     """It is on the list, once, from its start on."""
     [run] = [item for item in api.ok("GET", "/bulk")["items"] if item["id"] == run_id]
     return run
 
 
-def finished(api, run_id):  # noqa: F811
-    return until(lambda: (run := run_of(api, run_id))["state"] != "running" and run, "the end of the run")
+def finished(api, run_id):
+    return wait_for(lambda: (run := run_of(api, run_id))["state"] != "running" and run, "the end of the run")
 
 
-def by_state(api, **query):  # noqa: F811
+def by_state(api, **query):
     return {state: n for state, n in api.ok("GET", "/counts", **query)["by_state"].items() if n}
 
 
-def test_all_that_match_are_cancelled_and_no_others(api):  # noqa: F811
+def test_all_that_match_are_cancelled_and_no_others(api):
     api.ok("POST", "/jobs", [{"task": "mail", "delay": "1h"}] * 700, status=201)
     api.ok("POST", "/jobs", [{"task": "once", "delay": "1h"}] * 3, status=201)
     running = api.submit()
@@ -34,7 +34,7 @@ def test_all_that_match_are_cancelled_and_no_others(api):  # noqa: F811
     assert api.ok("POST", "/bulk", body)["matched"] == 0  # 200: there is nothing to do
 
 
-def test_a_retry_runs_what_waits_and_redrives_what_has_ended(api):  # noqa: F811
+def test_a_retry_runs_what_waits_and_redrives_what_has_ended(api):
     dead = [api.kill() for _ in range(2)]
     waiting = [api.submit("once", delay="1h") for _ in range(3)]
     queued = api.submit("once")
@@ -45,14 +45,14 @@ def test_a_retry_runs_what_waits_and_redrives_what_has_ended(api):  # noqa: F811
     assert {api.state(job) for job in [*dead, *waiting, queued]} == {"queued"}
 
 
-def test_a_retry_of_one_state_leaves_the_others(api):  # noqa: F811
+def test_a_retry_of_one_state_leaves_the_others(api):
     dead, waiting = api.kill(), api.submit(delay="1h")
     started = api.ok("POST", "/bulk", {"verb": "retry", "filter": {"state": ["dead_letter"]}}, status=202)
     assert finished(api, started["id"])["changed"] == 1
     assert (api.state(dead), api.state(waiting)) == ("queued", "scheduled")
 
 
-def test_other_filters_are_counted_one_by_one(api):  # noqa: F811
+def test_other_filters_are_counted_one_by_one(api):
     api.ok("POST", "/jobs", [{"task": "mail", "delay": "1h", "user": "ann"}] * 450, status=201)
     api.submit(delay="1h", user="bob")
     body = {"verb": "cancel", "filter": {"user": "ann"}}
@@ -62,7 +62,7 @@ def test_other_filters_are_counted_one_by_one(api):  # noqa: F811
     assert by_state(api) == {"scheduled": 1, "cancelled": 450}
 
 
-def test_dead_letters_are_counted_up_to_a_number(api):  # noqa: F811
+def test_dead_letters_are_counted_up_to_a_number(api):
     for _ in range(21):
         api.ok("POST", "/jobs", [{"task": "once"}] * 500, status=201)
         items = [{"id": job["id"], "token": job["token"], "class": "permanent"} for job in api.claim(n=500)]
@@ -84,7 +84,7 @@ def test_dead_letters_are_counted_up_to_a_number(api):  # noqa: F811
 
 
 @pytest.mark.parametrize("path, rest", [("/bulk", '"verb": "cancel"'), ("/retry/dead-letters/retry", '"dry_run": false')])
-def test_a_rate_may_have_an_escaped_slash(api, path, rest):  # noqa: F811
+def test_a_rate_may_have_an_escaped_slash(api, path, rest):
     """As json_encode of PHP writes it."""
     api.kill()
     api.submit(delay="1h")
@@ -92,10 +92,10 @@ def test_a_rate_may_have_an_escaped_slash(api, path, rest):  # noqa: F811
     assert run_of(api, run_id)["rate"] == "1/h"
 
 
-def test_a_run_at_a_rate_is_shown_and_stopped(api):  # noqa: F811
+def test_a_run_at_a_rate_is_shown_and_stopped(api):
     api.ok("POST", "/jobs", [{"task": "mail", "delay": "1h"}] * 5, status=201)
     run_id = api.ok("POST", "/bulk", {"verb": "cancel", "all": True, "rate": "1/h"}, status=202)["id"]
-    until(lambda: run_of(api, run_id)["changed"] == 1, "the first one")
+    wait_for(lambda: run_of(api, run_id)["changed"] == 1, "the first one")
     assert (run_of(api, run_id)["state"], run_of(api, run_id)["rate"]) == ("running", "1/h")
     api.ok("DELETE", f"/bulk/{run_id}", status=204)
     assert finished(api, run_id)["state"] == "stopped"
@@ -103,18 +103,18 @@ def test_a_run_at_a_rate_is_shown_and_stopped(api):  # noqa: F811
     api.problem(404, "DELETE", f"/bulk/{run_id}")
 
 
-def test_a_run_is_listed_all_the_time(api):  # noqa: F811
+def test_a_run_is_listed_all_the_time(api):
     for _ in range(40):
         api.submit(delay="1h")
         run_id = api.ok("POST", "/bulk", {"verb": "cancel", "filter": {"state": "scheduled"}}, status=202)["id"]
-        until(lambda: run_of(api, run_id)["state"] != "running", "its end")
+        wait_for(lambda: run_of(api, run_id)["state"] != "running", "its end")
         assert run_of(api, run_id)["changed"] == 1
 
 
-def test_jobs_that_come_later_are_left_alone(api):  # noqa: F811
+def test_jobs_that_come_later_are_left_alone(api):
     api.ok("POST", "/jobs", [{"task": "mail", "delay": "1h"}] * 20, status=201)
     run_id = api.ok("POST", "/bulk", {"verb": "cancel", "all": True, "rate": "20/s"}, status=202)["id"]
-    until(lambda: run_of(api, run_id)["changed"] > 0, "the first one")
+    wait_for(lambda: run_of(api, run_id)["changed"] > 0, "the first one")
     later = api.submit(delay="1h")
     assert finished(api, run_id)["changed"] == 20
     assert api.state(later) == "scheduled"
@@ -131,7 +131,7 @@ def test_jobs_that_come_later_are_left_alone(api):  # noqa: F811
     ({"verb": "cancel", "filter": {"task": "mail", "state": []}}, "filter.state"),
     ({"verb": "cancel", "all": True, "rate": "fast"}, "rate"),
 ])
-def test_a_wrong_request_is_refused_and_changes_nothing(api, body, field):  # noqa: F811
+def test_a_wrong_request_is_refused_and_changes_nothing(api, body, field):
     api.submit(delay="1h")
     problem = api.problem(400, "POST", "/bulk", body)
     assert field is None or problem["field"] == field
@@ -139,15 +139,15 @@ def test_a_wrong_request_is_refused_and_changes_nothing(api, body, field):  # no
 
 
 @pytest.mark.parametrize("path, body", [("/bulk", {"verb": "cancel"}), ("/retry/dead-letters/retry", {"rate": "1/h"})])
-def test_a_filter_that_a_run_could_not_keep_is_refused(api, path, body):  # noqa: F811
+def test_a_filter_that_a_run_could_not_keep_is_refused(api, path, body):
     longest = "x" * (65536 - len('{"text": ""}'))
     assert api.ok("POST", path, {**body, "filter": {"text": longest}})["matched"] == 0
     problem = api.problem(413, "POST", path, {**body, "filter": {"text": longest + "x"}})
     assert (problem["field"], "hint" in problem) == ("filter", True)
 
 
-def test_a_server_stops_in_the_middle_of_a_run(start):  # noqa: F811
+def test_a_server_stops_in_the_middle_of_a_run(start):
     server = start()
     server.api.ok("POST", "/jobs", [{"task": "mail", "delay": "1h"}] * 3, status=201)
     server.api.ok("POST", "/bulk", {"verb": "cancel", "all": True, "rate": "1/h"}, status=202)
-    assert server.stop() == 0
+    server.close()

@@ -5,7 +5,8 @@ import sqlite3
 import time
 import urllib.parse
 
-from rest_client import api, start, token_line, until  # noqa: F401 (fixtures)
+from tests.kit.tokens import token_line
+from tests.kit.waiting import wait_for
 
 # -- Breakers --------------------------------------------------------------------------------------
 
@@ -22,7 +23,7 @@ def test_simulated_failures_open_a_breaker(api):
     assert answer["state"] == "open" and answer["opened_at"]
     job_id = api.submit()
     assert api.claim() == []
-    until(lambda: api.state(job_id) == "parked", "parking")
+    wait_for(lambda: api.state(job_id) == "parked", "parking")
     assert (breaker(api, "mail")["state"], breaker(api, "mail")["parked"]) == ("open", 1)
     stats = api.ok("GET", "/retry/stats")["circuit_breaker_stats"]
     assert stats == {"total_circuit_breakers": 1, "open_circuits": 1, "closed_circuits": 0}
@@ -60,7 +61,7 @@ def test_a_parked_job_tells_what_holds_it(api):
     job_id = api.submit()
     assert api.ok("GET", f"/jobs/{job_id}")["held_by"] is None
     assert api.claim() == []
-    until(lambda: api.state(job_id) == "parked", "parking")
+    wait_for(lambda: api.state(job_id) == "parked", "parking")
     held = api.ok("GET", f"/jobs/{job_id}")["held_by"]
     assert (held["kind"], held["key"], held["state"]) == ("breaker", "mail", "open")
     assert held["may_go_at"] == breaker(api, "mail")["next_probe_at"]
@@ -183,7 +184,7 @@ def test_dead_letters_are_retried_at_a_rate(api):
     begin = time.monotonic()
     answer = api.ok("POST", "/retry/dead-letters/retry", {"all": True, "rate": "10/s"}, status=202)
     assert (answer["matched"], answer["finished"]) == (6, False)
-    until(lambda: api.ok("GET", "/retry/dead-letters")["items"] == [], "the redrive")
+    wait_for(lambda: api.ok("GET", "/retry/dead-letters")["items"] == [], "the redrive")
     assert time.monotonic() - begin >= 0.4
 
 
@@ -195,8 +196,8 @@ def test_redrives_at_a_rate_are_shown_and_stopped(api):
     run = api.ok("POST", "/retry/dead-letters/retry", asked, status=202)["id"]
     api.ok("POST", "/retry/dead-letters/retry", {"all": True, "rate": 1}, status=202)
     # The first of an hour goes at once.
-    until(lambda: api.ok("GET", "/retry/dead-letters/retries")["items"][0]["redriven"] == 1, "the first one")
-    until(lambda: len(api.ok("GET", "/retry/dead-letters/retries")["items"]) == 1, "the end of the faster one")
+    wait_for(lambda: api.ok("GET", "/retry/dead-letters/retries")["items"][0]["redriven"] == 1, "the first one")
+    wait_for(lambda: len(api.ok("GET", "/retry/dead-letters/retries")["items"]) == 1, "the end of the faster one")
     shown = api.ok("GET", "/retry/dead-letters/retries")["items"][0]
     assert shown.pop("started_at").endswith("Z")
     redriven = shown.pop("redriven")
@@ -214,7 +215,7 @@ def test_a_server_stops_in_the_middle_of_a_redrive(start):
     for _ in range(3):
         server.api.kill()
     server.api.ok("POST", "/retry/dead-letters/retry", {"all": True, "rate": "1/h"}, status=202)
-    assert server.stop() == 0
+    server.close()
 
 
 def test_a_purge_needs_an_age(api):
@@ -352,13 +353,13 @@ def test_the_configuration_has_its_entries_before_any_application(start):
 def test_a_declared_entry_keeps_its_application_through_ticks_and_restarts(start, tmp_path):
     first = start()
     first.api.ok("PUT", "/cron", {"beat": {"task": "mail", "schedule": "* * * * *"}}, declared_by="shop")
-    assert first.stop() == 0
+    first.close()
     with sqlite3.connect(tmp_path / "jobs.db") as db:
         (text,) = db.execute("SELECT value FROM shared WHERE kind = 4 AND key = 'beat'").fetchone()
         past = {**json.loads(text), "last_tick_ms": 1000}
         db.execute("UPDATE shared SET value = ? WHERE kind = 4 AND key = 'beat'", (json.dumps(past).encode(),))
     api = start().api
-    until(lambda: api.ok("GET", "/jobs")["items"], "a tick")
+    wait_for(lambda: api.ok("GET", "/jobs")["items"], "a tick")
     assert api.ok("PUT", "/cron", {}, declared_by="shop")["removed"] == 1
 
 
@@ -443,7 +444,7 @@ def test_what_the_configuration_has_is_changed_there(start):
 def test_a_stored_entry_survives_its_server(start):
     first = start()
     entry = first.api.ok("PUT", "/cron/wake", {"task": "mail", "schedule": "@yearly"}, status=201)
-    assert first.stop() == 0
+    first.close()
     assert start().api.ok("GET", "/cron")["items"] == [entry]
 
 
@@ -453,7 +454,7 @@ def test_a_stored_entry_makes_jobs_of_its_tenant(start, tmp_path):
     first = start(tokens)
     body = {"task": "mail", "schedule": "* * * * *", "payload": {"n": 1}}
     first.api.of("red").ok("PUT", "/cron/beat", body, status=201)
-    assert first.stop() == 0
+    first.close()
     with sqlite3.connect(tmp_path / "jobs.db") as db:
         (text,) = db.execute("SELECT value FROM shared WHERE kind = 4 AND key = 'beat'").fetchone()
         row = json.loads(text)

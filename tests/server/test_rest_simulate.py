@@ -1,26 +1,23 @@
 """The simulator over HTTP: the same figures as on the command line, and no more work than there may be."""
 
 import json
-import os
 import subprocess
 import threading
 
 import pytest
 
-from rest_client import BUILD, api, start  # noqa: F401 (fixtures)
-
-REDRIVE = os.environ.get("REDRIVE_BIN", BUILD / "redrive")
+from tests.kit.program import BINARY
 
 
-def test_figures_are_those_of_the_command_line(api, tmp_path):  # noqa: F811
+def test_figures_are_those_of_the_command_line(api, tmp_path):
     flags = ["--outage", "30s", "--rate", "10", "--strategies", "full-jitter,breaker-parks", "--seed", "7"]
-    printed = subprocess.run([REDRIVE, "simulate", "--json", *flags], cwd=tmp_path, capture_output=True, check=True, timeout=60).stdout
+    printed = subprocess.run([BINARY, "simulate", "--json", *flags], cwd=tmp_path, capture_output=True, check=True, timeout=60).stdout
     told = api.ok("GET", "/simulate", outage="30s", rate="10", strategies="full-jitter,breaker-parks", seed=7)
     assert {name: told[name] for name in ("options", "strategies", "best")} == json.loads(printed)
     assert "the service is down from 60 s to 90 s" in told["description"] and told["reading"].endswith(".")
 
 
-def test_calls_over_time_add_up(api):  # noqa: F811
+def test_calls_over_time_add_up(api):
     told = api.ok("GET", "/simulate", outage="20s", strategies="none,breaker-parks", duration="140s")
     assert len(told["calls_per_s"]) == len(told["strategies"]) == 2
     for calls, strategy in zip(told["calls_per_s"], told["strategies"]):
@@ -28,7 +25,7 @@ def test_calls_over_time_add_up(api):  # noqa: F811
         assert max(calls) <= strategy["peak_calls_per_s"]
 
 
-def test_a_task_is_compared_with_its_own_policy(api):  # noqa: F811
+def test_a_task_is_compared_with_its_own_policy(api):
     told = api.ok("GET", "/simulate", outage="5s", strategies="none", task="mail")
     assert [(s["name"], s["attempts"]) for s in told["strategies"]] == [("none", 8), ("configured", 2)]
 
@@ -39,10 +36,10 @@ experiments:
 """
 
 
-def test_an_experiment_is_that_of_the_command_line(start, tmp_path):  # noqa: F811
+def test_an_experiment_is_that_of_the_command_line(start, tmp_path):
     server = start(EXPERIMENT)
     flags = ["-c", "redrive.yaml", "--experiment", "patience", "--outage", "20s", "--duration", "5m"]
-    printed = subprocess.run([REDRIVE, "simulate", "--json", *flags], cwd=tmp_path, capture_output=True, check=True, timeout=60).stdout
+    printed = subprocess.run([BINARY, "simulate", "--json", *flags], cwd=tmp_path, capture_output=True, check=True, timeout=60).stdout
     told = server.api.ok("GET", "/simulate", outage="20s", duration="5m", experiment="patience")
     assert {name: told[name] for name in ("options", "strategies", "best", "experiment")} == json.loads(printed)
     assert [arm["name"] for arm in told["experiment"]["arms"]] == ["control", "patient"] == [s["name"] for s in told["strategies"]]
@@ -55,7 +52,7 @@ def test_an_experiment_is_that_of_the_command_line(start, tmp_path):  # noqa: F8
         assert problem["field"] == "experiment" and words in str(problem), problem
 
 
-def test_a_server_without_experiments_says_so(api):  # noqa: F811
+def test_a_server_without_experiments_says_so(api):
     assert "no experiments" in api.problem(400, "GET", "/simulate", experiment="patience")["hint"]
 
 
@@ -75,12 +72,12 @@ def test_a_server_without_experiments_says_so(api):  # noqa: F811
     ({"strategies": ","}, "strategies"),
     ({"outge": "5s"}, None),
 ])
-def test_what_makes_no_sense_or_is_too_much_is_refused(api, query, field):  # noqa: F811
+def test_what_makes_no_sense_or_is_too_much_is_refused(api, query, field):
     problem = api.problem(400, "GET", "/simulate", **query)
     assert field is None or problem["field"] == field
 
 
-def test_work_that_grows_while_it_runs_is_cut_off(start):  # noqa: F811
+def test_work_that_grows_while_it_runs_is_cut_off(start):
     server = start()
     before = server.cpu_s()
     problem = server.api.problem(400, "GET", "/simulate", rate="200", duration="490s", outage="400s", attempts="100",
@@ -89,7 +86,7 @@ def test_work_that_grows_while_it_runs_is_cut_off(start):  # noqa: F811
     assert server.cpu_s() - before < 30  # some seconds with sanitizers, and a bound in any case
 
 
-def test_one_at_a_time_and_other_requests_meanwhile(api):  # noqa: F811
+def test_one_at_a_time_and_other_requests_meanwhile(api):
     answers = []
 
     def ask():

@@ -6,7 +6,9 @@ import re
 import socket
 import urllib.parse
 
-from rest_client import TIMEOUT_S, api, documented_routes, start, tenants, token_line, until  # noqa: F401 (fixtures)
+from tests.kit.rest import documented_routes
+from tests.kit.tokens import token_line
+from tests.kit.waiting import LIMIT_S, wait_for
 
 # -- Tenants ---------------------------------------------------------------------------------------
 
@@ -29,7 +31,7 @@ def test_a_tenant_sees_and_changes_its_own_only(tenants):
     red.kill(message="slow"), red.kill(message="slow")
     slow = {"filter": {"text": "slow"}, "rate": "1/d"}
     run = red.ok("POST", "/retry/dead-letters/retry", slow, status=202)["id"]
-    until(lambda: red.ok("GET", "/retry/dead-letters/retries")["items"][0]["redriven"] == 1, "the first one")
+    wait_for(lambda: red.ok("GET", "/retry/dead-letters/retries")["items"][0]["redriven"] == 1, "the first one")
     red.settle(red.claim_one(), status="SUCCESS")
     red.submit(id="running")
     leased = red.claim_one()
@@ -129,7 +131,7 @@ def test_without_a_token_nothing_is_told(tenants):
 
 def refused_half_way(port, length, body):
     """The connection of a stranger who has sent a part of a body."""
-    stranger = socket.create_connection(("127.0.0.1", port), timeout=TIMEOUT_S)
+    stranger = socket.create_connection(("127.0.0.1", port), timeout=LIMIT_S)
     stranger.sendall(b"POST /jobs HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: %d\r\n\r\n" % length)
     stranger.sendall(body)
     return stranger
@@ -149,7 +151,7 @@ def test_bodies_of_strangers_take_no_memory(start):
 
 
 def test_a_stranger_who_asks_before_sending_is_told_at_once(tenants):
-    with socket.create_connection(("127.0.0.1", tenants[0].port), timeout=TIMEOUT_S) as stranger:
+    with socket.create_connection(("127.0.0.1", tenants[0].port), timeout=LIMIT_S) as stranger:
         stranger.sendall(
             b"POST /jobs HTTP/1.1\r\nHost: 127.0.0.1\r\nExpect: 100-continue\r\nContent-Length: 1000000\r\n\r\n"
         )

@@ -6,7 +6,7 @@ import time
 
 import pytest
 
-from rest_client import TIMEOUT_S, api, start, until  # noqa: F401 (fixtures)
+from tests.kit.waiting import LIMIT_S, wait_for
 
 # -- Workers ---------------------------------------------------------------------------------------
 
@@ -166,7 +166,7 @@ def test_a_client_that_sends_no_more_is_not_shown_jobs_that_are_given_back(api):
     """The end of the sending side comes in one segment with the last bytes, so that it is seen."""
     job_id = api.submit()
     body = b'{"lease": 60}'
-    with socket.create_connection(("127.0.0.1", api.port), timeout=TIMEOUT_S) as half:
+    with socket.create_connection(("127.0.0.1", api.port), timeout=LIMIT_S) as half:
         half.setsockopt(socket.IPPROTO_TCP, socket.TCP_CORK, 1)
         half.sendall(b"POST /claim HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: %d\r\n\r\n%s" % (len(body), body))
         half.shutdown(socket.SHUT_WR)
@@ -186,12 +186,12 @@ def test_many_idle_claims_cost_next_to_nothing(start):
         time.sleep(2)
         return server.cpu_s() - before < 0.2
 
-    until(is_quiet, "a moment in which they cost nothing")  # a busy machine takes long to read them all
+    wait_for(is_quiet, "a moment in which they cost nothing")  # a busy machine takes long to read them all
     ids = [api.submit() for _ in range(20)]
     assert {api.state(job_id) for job_id in ids} <= {"queued", "running"}
-    until(lambda: all(api.state(job_id) == "running" for job_id in ids), "the claim of every job")
+    wait_for(lambda: all(api.state(job_id) == "running" for job_id in ids), "the claim of every job")
     served = [json.loads(c.getresponse().read())["jobs"] for c in waiting[:20]]
     assert sorted(job["id"] for jobs in served for job in jobs) == sorted(ids)
-    assert server.stop() == 0
+    server.close()
     answers = [c.getresponse() for c in waiting[20:]]
     assert {a.status for a in answers} <= {200, 503}

@@ -9,8 +9,11 @@ import subprocess
 
 import pytest
 
-import servers
-from serve_kit import BINARY, LIMIT_S, Bench, environment, wait_for
+from tests.kit import servers
+from tests.kit.program import BINARY, environment
+from tests.kit.server import Bench
+from tests.kit.stores import start_or_skip
+from tests.kit.waiting import LIMIT_S, wait_for
 
 TASKS = """
 defaults: {retry: {strategy: fixed, initial_delay: 10ms, min_delay: 0s, jitter: false}}
@@ -30,11 +33,7 @@ def store_url(request, tmp_path):
     if request.param == "sqlite":
         yield f"sqlite:{tmp_path}/jobs.db"
         return
-    try:
-        server = servers.KINDS[request.param]()
-    except servers.Missing as missing:
-        pytest.skip(str(missing))
-    with server:
+    with start_or_skip(request.param) as server:
         yield server.url
 
 

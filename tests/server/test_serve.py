@@ -12,8 +12,8 @@ import time
 
 import pytest
 
-from serve_kit import LIMIT_S, token_hash, wait_for
-
+from tests.kit.tokens import token_hash
+from tests.kit.waiting import LIMIT_S, wait_for
 
 GATED = """
 tasks:

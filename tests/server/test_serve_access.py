@@ -9,8 +9,10 @@ import time
 
 import pytest
 
-from faktory_kit import Client as FaktoryClient
-from serve_kit import LIMIT_S, make_certificate, token_hash, wait_for
+from tests.kit.certificates import make_certificate
+from tests.kit.faktory import FaktoryClient
+from tests.kit.tokens import token_hash
+from tests.kit.waiting import LIMIT_S, wait_for
 
 # ---- A Unix socket -----------------------------------------------------------------------------
 

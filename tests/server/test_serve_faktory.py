@@ -6,8 +6,10 @@ import sqlite3
 
 import pytest
 
-from faktory_kit import Client as FaktoryClient, ServerError as FaktoryError
-from serve_kit import LIMIT_S, make_certificate, token_hash, wait_for
+from tests.kit.certificates import make_certificate
+from tests.kit.faktory import FaktoryClient, FaktoryError
+from tests.kit.tokens import token_hash
+from tests.kit.waiting import LIMIT_S, wait_for
 
 # ---- Faktory -----------------------------------------------------------------------------------
 

@@ -6,8 +6,9 @@ import pathlib
 
 import pytest
 
-import servers
-from serve_kit import BINARY, LIMIT_S, memory_mib, wait_for
+from tests.kit.program import memory_mib
+from tests.kit.stores import start_or_skip
+from tests.kit.waiting import LIMIT_S, wait_for
 
 MIB = 1024 * 1024
 N_CLIENTS = 16
@@ -20,13 +21,8 @@ def url(request, bench):
     if request.param == "sqlite":
         yield f"sqlite:{bench.database}"
         return
-    if not servers.knows(BINARY, request.param):
-        pytest.skip(f"this redrive has no {request.param} store")
-    try:
-        with servers.KINDS[request.param]() as made:
-            yield made.url
-    except servers.Missing as missing:
-        pytest.skip(str(missing))
+    with start_or_skip(request.param) as made:
+        yield made.url
 
 
 class Client:

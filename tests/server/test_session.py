@@ -4,14 +4,14 @@ import base64
 
 import pytest
 
-from rest_client import api, start, token_line  # noqa: F401 (fixtures)
+from tests.kit.tokens import token_line
 
 CHANGES = [("POST", "/v1/queues/mail/pause"), ("DELETE", "/v1/retry/dead-letters?older_than_hours=0"), ("DELETE", "/v1/jobs/x"),
            ("POST", "/v1/retry/dead-letters/retry"), ("PUT", "/v1/cron/x"), ("POST", "/v1/session")]
 
 
 @pytest.fixture
-def guarded(start):  # noqa: F811
+def guarded(start):
     return start("tokens:\n" + token_line("ops", "enqueue, work, read, admin", "default") + token_line("reader", "read", "default")).api
 
 
@@ -85,7 +85,7 @@ def test_broken_cookies_are_no_login(guarded):
     assert guarded("GET", "/v1/jobs", headers={"Cookie": f"a=b;  {good} ; c=d"}).status == 200
 
 
-def test_without_tokens_there_is_no_cookie(api):  # noqa: F811
+def test_without_tokens_there_is_no_cookie(api):
     session = api.ok("POST", "/v1/session")
     assert (session["needs_token"], session["name"]) == (False, "anonymous")
     assert api("POST", "/v1/session").headers.get("Set-Cookie") is None

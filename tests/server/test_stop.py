@@ -7,7 +7,7 @@ import time
 
 import pytest
 
-from serve_kit import LIMIT_S, wait_for
+from tests.kit.waiting import LIMIT_S, wait_for
 
 N_CLIENTS = 50
 # Some clients claim jobs and never settle them: a stop waits for these as long as the grace.

@@ -9,9 +9,11 @@ import time
 
 import pytest
 
-import servers
-from faktory_kit import Client as FaktoryClient
-from serve_kit import BINARY, token_hash, wait_for
+from tests.kit.faktory import FaktoryClient
+from tests.kit.ports import lasting_port
+from tests.kit.stores import start_or_skip
+from tests.kit.tokens import token_hash
+from tests.kit.waiting import wait_for
 
 # What is answered without the store; a loaded machine may be slow.
 SOON_S = 4
@@ -19,14 +21,8 @@ SOON_S = 4
 
 @pytest.fixture(params=["postgres", "redis"])
 def store(request):
-    if not servers.knows(BINARY, request.param):
-        pytest.skip(f"this redrive has no {request.param} store")
-    try:
-        made = servers.KINDS[request.param](port=servers.lasting_port())
-    except servers.Missing as missing:
-        pytest.skip(str(missing))
-    yield made
-    made.close()
+    with start_or_skip(request.param, port=lasting_port()) as made:
+        yield made
 
 
 def ask(server, method, path, body=None):
@@ -142,7 +138,7 @@ def small_disk(tmp_path):
 
 
 def test_full_disk_is_seen_in_log_health_and_metrics(bench, small_disk):
-    bench.database = small_disk / "jobs.db"
+    bench.url = f"sqlite:{small_disk}/jobs.db"
     bench.configure()
     server = bench.serve().ready()
     body = json.dumps({"text": "x" * 50000})
@@ -178,18 +174,13 @@ def test_full_disk_is_seen_in_log_health_and_metrics(bench, small_disk):
 
 
 def test_store_that_can_lose_jobs_is_named_at_the_start(bench):
-    if not servers.knows(BINARY, "redis"):
-        pytest.skip("this redrive has no redis store")
-    try:
-        with servers.Redis() as lossy, servers.Redis(durable=True) as safe:
-            warned = bench.serve("--store", lossy.url).ready()
-            assert len(warned.wait_log(r"WARN\w* +jobs_can_be_lost .*appendonly yes")) == 1
-            said = bench.redrive("doctor", "--store", lossy.url).stdout
-            assert "can lose everything" in said and "survives" not in said and "appendonly yes" in said
-            assert not bench.serve("--store", safe.url).ready().logged("jobs_can_be_lost")
-            assert not bench.serve().ready().logged("jobs_can_be_lost")
-    except servers.Missing as missing:
-        pytest.skip(str(missing))
+    with start_or_skip("redis") as lossy, start_or_skip("redis", durable=True) as safe:
+        warned = bench.serve("--store", lossy.url).ready()
+        assert len(warned.wait_log(r"WARN\w* +jobs_can_be_lost .*appendonly yes")) == 1
+        said = bench.redrive("doctor", "--store", lossy.url).stdout
+        assert "can lose everything" in said and "survives" not in said and "appendonly yes" in said
+        assert not bench.serve("--store", safe.url).ready().logged("jobs_can_be_lost")
+        assert not bench.serve().ready().logged("jobs_can_be_lost")
 
 
 def test_read_that_fails_is_logged_with_what_the_client_does_not_see(bench):

@@ -9,11 +9,12 @@ import threading
 
 import pytest
 
-from collector import Collector
-from faktory_kit import Client as FaktoryClient
-from serve_kit import BINARY, Bench, Server, environment
-import servers
-from waiting import LIMIT_S, wait_for
+from tests.kit import servers
+from tests.kit.faktory import FaktoryClient
+from tests.kit.program import BINARY, environment
+from tests.kit.server import Bench
+from tests.kit.waiting import LIMIT_S, wait_for
+from tests.server.collector import Collector
 
 TRACE = "0af7651916cd43dd8448eb211c80319c"
 PARENT_SPAN = "b7ad6b7169203331"
@@ -269,15 +270,10 @@ def test_what_a_collector_refuses_is_dropped(bench):
         collector.close()
 
 
-class Worker(Server):
-    command = "work"
-
-
 def test_a_worker_sends_what_is_left_when_it_ends(bench, collector):
     bench.enqueue("good")
     environ = {"OTEL_EXPORTER_OTLP_TRACES_ENDPOINT": collector.url + "/v1/traces", "OTEL_BSP_SCHEDULE_DELAY": "86400000"}
-    worker = Worker(bench, "--until-idle", env=environ)
-    bench.servers.append(worker)
+    worker = bench.work("--until-idle", env=environ)
     assert worker.wait() == 0
     assert len(collector.spans("process good")) == 1
 

@@ -5,13 +5,13 @@ import re
 
 import pytest
 
-from rest_client import api, start, token_line  # noqa: F401 (fixtures)
+from tests.kit.tokens import token_line
 
 PAGES = ["", "queues", "jobs", "jobs/some-id", "jobs/a%2Fb", "dead", "breakers", "tasks", "cron", "workers"]
 
 
 @pytest.fixture
-def ui(api):  # noqa: F811
+def ui(api):
     return Browser(api)
 
 
@@ -109,7 +109,7 @@ def test_a_browser_finds_the_dashboard_by_the_address_alone(ui):
     assert ui.ask("GET", "/")[0] == 404  # for programs it is a path that is not there
 
 
-def test_files_need_no_token_and_data_does(start):  # noqa: F811
+def test_files_need_no_token_and_data_does(start):
     ui = Browser(start("tokens:\n" + token_line("ops", "read, admin", "default")).api)
     assert ui.ask("GET", "/ui/")[0] == 200
     assert ui.ask("GET", "/v1/jobs")[0] == 401

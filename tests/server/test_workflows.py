@@ -1,7 +1,5 @@
 """Jobs that wait for others, over HTTP."""
 
-from rest_client import api, start, tenants  # noqa: F401 (fixtures)
-
 
 def state(api, job_id):
     return api.ok("GET", f"/jobs/{job_id}")["state"]

@@ -1,47 +1,24 @@
 """Several processes on one store: PostgreSQL and Redis servers of their own, which tests may harm."""
-import os
-import pathlib
-import sys
-
 import pytest
 
-TESTS = pathlib.Path(__file__).resolve().parents[1]
-for folder in ("torture", "servers", "server", "shared"):
-    sys.path.insert(0, str(TESTS / folder))
-
-import servers  # noqa: E402
-from fleet import Fleet  # noqa: E402
+from tests.kit.stores import start_or_skip
+from tests.shared.fleet import Fleet
+from tests.torture.rig import Rig
 
 KINDS = ("postgres", "redis")
-
-
-def pytest_collection_modifyitems(config, items):
-    """Slow ones are left out rather than skipped, so that what is skipped is what could not be tested."""
-    if os.environ.get("REDRIVE_SLOW"):
-        return
-    slow = [item for item in items if item.get_closest_marker("slow")]
-    config.hook.pytest_deselected(items=slow)
-    items[:] = [item for item in items if item not in slow]
-
-
-def start(kind, **options):
-    try:
-        return servers.KINDS[kind](**options)
-    except servers.Missing as missing:
-        pytest.skip(str(missing))
 
 
 @pytest.fixture(scope="module", params=KINDS)
 def durable(request):
     """A server that keeps what it has answered; a module's own."""
-    with start(request.param, durable=True) as server:
+    with start_or_skip(request.param, durable=True) as server:
         yield server
 
 
 @pytest.fixture(scope="module", params=KINDS)
 def quick(request):
     """A server that does not wait for the disk; a module's own."""
-    with start(request.param) as server:
+    with start_or_skip(request.param) as server:
         server.stores = 0
         yield server
 
@@ -66,9 +43,22 @@ def make_server():
     made = []
 
     def make(kind, **options):
-        made.append(start(kind, **options))
+        made.append(start_or_skip(kind, **options))
         return made[-1]
 
     yield make
     for server in made:
         server.close()
+
+
+@pytest.fixture
+def make_rig(tmp_path):
+    made = []
+
+    def make(url, **size):
+        made.append(Rig(seed=5, place=tmp_path, store=url, **{"servers": 2, "workers": 1, **size}))
+        return made[-1]
+
+    yield make
+    for rig in made:
+        rig.close()

@@ -1,42 +1,28 @@
 """fleet.py - servers and workers on one store, all of one configuration, and what their handlers saw."""
 import http.client
 import json
-import pathlib
 import subprocess
 import sys
 
-import testimony
-from serve_kit import BINARY, LIMIT_S, Bench, Server, environment
-
-HERE = pathlib.Path(__file__).resolve().parent
+from tests.handlers import testimony
+from tests.handlers.testimony import HANDLERS
+from tests.kit.program import BINARY, environment
+from tests.kit.server import Bench
+from tests.kit.waiting import LIMIT_S
 
 # A task's `run`, whose places are `processes` in each process.
 WITNESS = "run: {{stream: [{python}, {handler}, DIR/logs/witness.log], processes: {processes}}}"
 
 
 def run_by_witness(processes):
-    return WITNESS.format(python=sys.executable, handler=HERE / "witness.py", processes=processes)
-
-
-class Worker(Server):
-    command = "work"
+    return WITNESS.format(python=sys.executable, handler=HANDLERS / "witness.py", processes=processes)
 
 
 class Fleet(Bench):
     def __init__(self, directory, url):
-        self.url = url
         self.logs = directory / "logs"
         self.logs.mkdir()
-        super().__init__(directory)
-
-    def configure(self, text="", listen="{http: '127.0.0.1:0', faktory: 'off'}"):
-        self.config.write_text(f"store: {self.url}\nlisten: {listen}\nlog: {{level: info}}\n" + text.replace("DIR", str(self.dir)),
-                               "utf-8")
-
-    def work(self, *words, **options):
-        worker = Worker(self, *words, **options)
-        self.servers.append(worker)
-        return worker
+        super().__init__(directory, url)
 
     def submit(self, task, payloads):
         """Many at once; their ids."""

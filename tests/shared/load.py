@@ -1,10 +1,9 @@
 """load.py - a rig whose clients keep it busy while something is done to its store."""
+import collections
 import json
 import subprocess
-import time
 
-from evidence import counts
-from waiting import look_again
+from tests.torture.evidence import counts
 
 
 def settled(rig):
@@ -42,15 +41,7 @@ def goes_on(rig, limit_s=60):
 
 def until(rig, condition, limit_s):
     """Tells whether that came true. There is never more to do than can be done in the end."""
-    end = time.monotonic() + limit_s
-    while not condition():
-        began = time.monotonic()
-        rig.all_are_alive()
-        if began > end:
-            return False
-        keep_load(rig)
-        look_again(began, 0.05)
-    return True
+    return rig.wait_for(lambda: condition() or keep_load(rig), limit_s)
 
 
 def keep_load(rig):
@@ -58,3 +49,11 @@ def keep_load(rig):
         rig.keep_busy()
     except AssertionError:  # the store cannot be asked now
         pass
+
+
+def invariants_hold(rig):
+    """Whatever was lost: nothing is half done, and the counts are right."""
+    assert rig.store.health() is None
+    assert rig.store.live() == []
+    states = collections.Counter(job["state"] for job in rig.store.jobs())
+    assert {state: n for state, n in rig.store.figures()["sizes"].items() if n} == dict(states)

@@ -5,10 +5,10 @@ import signal
 import threading
 import time
 
-from fleet import Client, run_by_witness
-from load import settled
-from rig import Rig
-from serve_kit import wait_for
+from tests.kit.waiting import wait_for
+from tests.shared.fleet import Client, run_by_witness
+from tests.shared.load import settled
+from tests.torture.rig import Rig
 
 REMOTE_BREAKER = """
 tasks:

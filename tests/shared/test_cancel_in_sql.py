@@ -1,15 +1,15 @@
 """redrive.cancel in SQL, with processes at work on the store."""
 import concurrent.futures
 
-from conftest import start
-from fleet import Fleet
-from serve_kit import wait_for
+from tests.kit.stores import start_or_skip
+from tests.kit.waiting import wait_for
+from tests.shared.fleet import Fleet
 
 TASKS = "tasks: {slow: {run: {exec: ['sleep', '600']}, heartbeat: 500ms, lease: 5s, limits: {concurrency: 1}}}\n"
 
 
 def test_a_running_job_is_cancelled_and_the_next_one_has_its_place(tmp_path):
-    with start("postgres") as server:
+    with start_or_skip("postgres") as server:
         fleet = Fleet(tmp_path, server.url)
         try:
             fleet.configure(TASKS)
@@ -32,7 +32,7 @@ def test_a_running_job_is_cancelled_and_the_next_one_has_its_place(tmp_path):
 
 def test_a_job_that_starts_meanwhile_is_not_locked_by_who_cancels_it(tmp_path):
     """The cancel waits for a claim, and finds that the job runs; its transaction goes on for long."""
-    with start("postgres") as server:
+    with start_or_skip("postgres") as server:
         fleet = Fleet(tmp_path, server.url)
         fleet.configure(TASKS)
         job, = fleet.submit("slow", [{}])

@@ -1,43 +1,35 @@
 """A store in a Redis cluster: it lies on one node, is found from any, and is followed when a replica takes
 that node's place or when its slot is moved."""
 import os
-import pathlib
 import subprocess
 import time
 
 import pytest
 
-import servers
-from cluster import Cluster, wait_for
-from fleet import Fleet
-from load import endure, goes_on
-from rig import BINARY
-from test_faults import invariants_hold, make_rig  # noqa: F401
+from tests.kit.cluster import Cluster
+from tests.kit.program import BINARY, ROOT
+from tests.kit.stores import start_or_skip
+from tests.kit.waiting import wait_for
+from tests.shared.fleet import Fleet
+from tests.shared.load import endure, goes_on, invariants_hold
 
-CONFORMANCE = pathlib.Path(__file__).resolve().parents[1] / "store"
+CONFORMANCE = ROOT / "tests" / "store"
 OF_NO_STORE = ("test_job_cursor", "test_job_json")
 OTHERS_SEE_IT_MS = 2000
 MOMENTS_S = 5  # on a loaded machine
 
 
-def start(**options):
-    try:
-        return Cluster(**options)
-    except servers.Missing as missing:
-        pytest.skip(str(missing))
-
-
 @pytest.fixture(scope="module")
 def calm():
     """One in which nobody dies."""
-    with start() as cluster:
+    with start_or_skip(Cluster) as cluster:
         yield cluster
 
 
 @pytest.fixture
 def durable():
     """One whose primaries are replaced soon, and which keeps what it has answered."""
-    with start(durable=True, node_timeout_ms=OTHERS_SEE_IT_MS) as cluster:
+    with start_or_skip(Cluster, durable=True, node_timeout_ms=OTHERS_SEE_IT_MS) as cluster:
         yield cluster
 
 
@@ -141,7 +133,7 @@ def take_over(cluster, prefix):
     return at
 
 
-def test_replica_takes_over_and_back_and_work_goes_on(durable, make_rig):  # noqa: F811
+def test_replica_takes_over_and_back_and_work_goes_on(durable, make_rig):
     """What was acknowledged in the last moments may be gone; what is there is whole."""
     prefix = "rig"
     rig = make_rig(f"{elsewhere(durable, prefix).url}?prefix={prefix}")
@@ -166,7 +158,7 @@ def test_replica_takes_over_and_back_and_work_goes_on(durable, make_rig):  # noq
     assert all(any(abs(entry["at"] - at) < MOMENTS_S for at in killed) for entry in lost), lost
 
 
-def test_replica_that_is_given_the_place_loses_nothing(durable, make_rig):  # noqa: F811
+def test_replica_that_is_given_the_place_loses_nothing(durable, make_rig):
     """An operator's fail-over waits for the replica."""
     prefix = "rig"
     rig = make_rig(f"{durable.url}?prefix={prefix}")
@@ -180,7 +172,7 @@ def test_replica_that_is_given_the_place_loses_nothing(durable, make_rig):  # no
     endure(rig, hand_over)
 
 
-def test_slot_is_moved_under_load_and_nothing_is_lost(durable, make_rig):  # noqa: F811
+def test_slot_is_moved_under_load_and_nothing_is_lost(durable, make_rig):
     prefix = "rig"
     rig = make_rig(f"{durable.url}?prefix={prefix}")
 

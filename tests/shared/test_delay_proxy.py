@@ -12,7 +12,7 @@ import time
 
 import pytest
 
-from delay import DelayProxy, find_program
+from tests.kit.delay import DelayProxy, find_program
 
 LIMIT_S = 30
 PINGS = 200

@@ -1,19 +1,17 @@
 """How processes leave a PostgreSQL server: so that its log has nothing to say about it."""
 import os
-import pathlib
 import subprocess
 import tempfile
 
-from conftest import start
-
-BUILD = pathlib.Path(os.environ.get("REDRIVE_BUILD", pathlib.Path(__file__).resolve().parents[2] / "build"))
+from tests.kit.program import BUILD
+from tests.kit.stores import start_or_skip
 
 
 def test_nobody_hangs_up_on_an_answer():
     # Only over a socket of the file system the server hears of it before it has answered.
     with tempfile.TemporaryDirectory() as folder:
         os.chmod(folder, 0o777)
-        with start("postgres", settings=[("unix_socket_directories", folder)]) as server:
+        with start_or_skip("postgres", settings=[("unix_socket_directories", folder)]) as server:
             url = f"postgres://redrive@/postgres?host={folder}&port={server.port}"
             for _ in range(5):
                 subprocess.run([BUILD / "redrive", "enqueue", "mail", "{}", "--store", url], check=True,

@@ -1,6 +1,5 @@
 """The server of a store fails under load. Who had an answer can rely on it, who had none is told to try
 again, and all go on by themselves when the server is back."""
-import collections
 import contextlib
 import http.client
 import json
@@ -9,32 +8,9 @@ import time
 
 import pytest
 
-from load import endure, goes_on
-from rig import Rig
-from serve_kit import wait_for
-from standby import Standby, url_of_both
-
-
-@pytest.fixture
-def make_rig(tmp_path):
-    made = []
-
-    def make(url, **size):
-        made.append(Rig(seed=5, place=tmp_path, store=url, **{"servers": 2, "workers": 1, **size}))
-        return made[-1]
-
-    yield make
-    for rig in made:
-        rig.close()
-
-
-def invariants_hold(rig):
-    """Whatever was lost: nothing is half done, and the counts are right."""
-    assert rig.store.health() is None
-    assert rig.store.live() == []
-    states = collections.Counter(job["state"] for job in rig.store.jobs())
-    assert {state: n for state, n in rig.store.figures()["sizes"].items() if n} == dict(states)
-
+from tests.kit.standby import Standby, url_of_both
+from tests.kit.waiting import wait_for
+from tests.shared.load import endure, goes_on, invariants_hold
 
 # ---- The server is restarted ---------------------------------------------------------------------
 

@@ -4,7 +4,8 @@ import subprocess
 
 import pytest
 
-from serve_kit import BINARY, LIMIT_S, environment
+from tests.kit.program import BINARY, environment
+from tests.kit.waiting import LIMIT_S
 
 
 def redrive(*words):

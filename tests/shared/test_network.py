@@ -5,10 +5,10 @@ import time
 
 import pytest
 
-import servers
-from load import goes_on, until
-from network import Cable, OpenPostgres, OpenRedis, Unavailable
-from rig import Rig
+from tests.kit.network import Cable, OpenPostgres, OpenRedis, Unavailable
+from tests.kit.stores import start_or_skip
+from tests.shared.load import goes_on, until
+from tests.torture.rig import Rig
 
 CUTS = 2
 CUT_S = 4  # longer than the leases of the rig
@@ -27,11 +27,8 @@ def cable():
 
 @pytest.fixture(params=[OpenPostgres, OpenRedis], ids=["postgres", "redis"])
 def server(request, cable):
-    try:
-        with request.param(cable.here, durable=True) as made:
-            yield made
-    except servers.Missing as missing:
-        pytest.skip(str(missing))
+    with start_or_skip(request.param, cable.here, durable=True) as made:
+        yield made
 
 
 def works(rig, worker):

@@ -9,9 +9,10 @@ import time
 
 import pytest
 
-from delay import DelayProxy
-from fleet import Client, run_by_witness
-from serve_kit import BINARY, LIMIT_S, environment, wait_for
+from tests.kit.delay import DelayProxy
+from tests.kit.program import BINARY, environment
+from tests.kit.waiting import LIMIT_S, wait_for
+from tests.shared.fleet import Client, run_by_witness
 
 ROUND_TRIP_MS = 40  # of the network before the store: each answer is half of it old, and half of it late
 DELAY_S = 2

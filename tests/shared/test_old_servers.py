@@ -8,7 +8,8 @@ import threading
 
 import pytest
 
-from serve_kit import BINARY, LIMIT_S, environment
+from tests.kit.program import BINARY, environment
+from tests.kit.waiting import LIMIT_S
 
 
 def postgres(connection):

@@ -8,10 +8,11 @@ import threading
 import time
 
 import pytest
-from conftest import start
-from fleet import Client, Fleet
-from serve_kit import LIMIT_S, wait_for
-from servers import find_postgres
+
+from tests.kit.servers import find_postgres
+from tests.kit.stores import start_or_skip
+from tests.kit.waiting import LIMIT_S, wait_for
+from tests.shared.fleet import Client, Fleet
 
 # For so long the server tries an operation that needs a lock (src/engine/waits/aside.h).
 ASIDE_S = 5
@@ -44,7 +45,7 @@ class Session:
 @pytest.fixture
 def place(tmp_path):
     """A PostgreSQL server, a fleet with one server, and a session of an application."""
-    with start("postgres") as database:
+    with start_or_skip("postgres") as database:
         fleet = Fleet(tmp_path, database.url)
         fleet.configure()
         session = None

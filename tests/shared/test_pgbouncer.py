@@ -1,29 +1,25 @@
 """PgBouncer between processes and PostgreSQL: one that keeps sessions is as good as the server itself, any other
 is refused before anything happens."""
 import os
-import pathlib
 import subprocess
 import time
 
 import pytest
 
-import servers
-from fleet import Fleet
-from pgbouncer import PgBouncer
-from serve_kit import LIMIT_S, wait_for
+from tests.kit import servers
+from tests.kit.pgbouncer import PgBouncer
+from tests.kit.program import BUILD
+from tests.kit.stores import start_or_skip
+from tests.kit.waiting import LIMIT_S, wait_for
+from tests.shared.fleet import Fleet
 
-BUILD = pathlib.Path(os.environ.get("REDRIVE_BUILD", pathlib.Path(__file__).resolve().parents[2] / "build"))
 TASKS = "tasks: {quick: {run: {exec: ['true']}}}\n"
 REFUSED = "the pool in front of the server does not keep sessions"
 
 
 @pytest.fixture(scope="module")
 def postgres():
-    try:
-        server = servers.Postgres()
-    except servers.Missing as missing:
-        pytest.skip(str(missing))
-    with server:
+    with start_or_skip("postgres") as server:
         yield server
 
 
@@ -33,10 +29,7 @@ def pooled(postgres, tmp_path):
     made = []
 
     def make(mode, **settings):
-        try:
-            pool = PgBouncer(postgres, mode, settings=settings.items())
-        except servers.Missing as missing:
-            pytest.skip(str(missing))
+        pool = start_or_skip(PgBouncer, postgres, mode, settings=settings.items())
         made.append(pool)
         fleet = Fleet(tmp_path, pool.url)
         made.append(fleet)

@@ -3,9 +3,9 @@ import collections
 
 import pytest
 
-from fleet import Fleet, run_by_witness
-from lossy import Lossy
-from serve_kit import wait_for
+from tests.kit.lossy import Lossy
+from tests.kit.waiting import wait_for
+from tests.shared.fleet import Fleet, run_by_witness
 
 JOBS = 200
 WAITING = ("scheduled", "retrying", "queued", "running", "parked")

@@ -3,8 +3,10 @@ import re
 import subprocess
 
 import pytest
-import servers
-from serve_kit import BINARY, wait_for
+
+from tests.kit.program import BINARY
+from tests.kit.stores import start_or_skip
+from tests.kit.waiting import wait_for
 
 
 def word(server, name):
@@ -13,11 +15,8 @@ def word(server, name):
 
 @pytest.fixture(name="pair")
 def two_servers():
-    try:
-        with servers.Redis() as first, servers.Redis() as second:
-            yield first, second
-    except servers.Missing as missing:
-        pytest.skip(str(missing))
+    with start_or_skip("redis") as first, start_or_skip("redis") as second:
+        yield first, second
 
 
 class Library:

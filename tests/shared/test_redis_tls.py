@@ -6,11 +6,14 @@ import subprocess
 import tempfile
 
 import pytest
-import servers
-from fleet import Fleet
-from redis_tls import Authority, RedisTls
-from serve_kit import BINARY
-from waiting import wait_for
+
+from tests.kit.certificates import Authority
+from tests.kit.ports import lasting_port
+from tests.kit.program import BINARY
+from tests.kit.redis_tls import RedisTls
+from tests.kit.stores import start_or_skip
+from tests.kit.waiting import wait_for
+from tests.shared.fleet import Fleet
 
 CONFORMANCE = ("submit", "claim", "settle", "transactions", "two", "list")
 
@@ -28,13 +31,6 @@ def authority(folder):
     return Authority(folder, "ca")
 
 
-def start(ca, identity, **options):
-    try:
-        return RedisTls(ca, *identity, **options)
-    except servers.Missing as missing:
-        pytest.skip(str(missing))
-
-
 @pytest.fixture(scope="module", name="good")
 def good_identity(ca):
     """Of a server that is found by its address only, not by a name."""
@@ -43,7 +39,7 @@ def good_identity(ca):
 
 @pytest.fixture(scope="module", name="server")
 def one_server(ca, good):
-    with start(ca, good) as server:
+    with start_or_skip(RedisTls, ca, *good) as server:
         yield server
 
 
@@ -102,7 +98,7 @@ def test_a_user_with_a_password_and_a_database_are_used(server):
 
 def test_work_goes_on_after_the_server_was_restarted(ca, good, tmp_path):
     """Jobs are done, retried until they are dead letters, and redriven, before and after."""
-    with start(ca, good, durable=True) as server:
+    with start_or_skip(RedisTls, ca, *good, durable=True) as server:
         fleet = Fleet(tmp_path, server.tls_url())
         fleet.configure("tasks:\n"
                         "  mail: {run: {exec: ['/bin/true']}}\n"
@@ -192,10 +188,10 @@ def test_a_port_without_tls_and_one_with_it_are_told_apart(server):
 
 
 def test_a_cluster_is_followed_with_tls(ca, good):
-    with start(ca, good, settings={"cluster-enabled": "yes", "tls-cluster": "yes", "tls-auth-clients": "optional",
-                                   "cluster-port": servers.lasting_port()}.items()) as one, \
-         start(ca, good, settings={"cluster-enabled": "yes", "tls-cluster": "yes", "tls-auth-clients": "optional",
-                                   "cluster-port": servers.lasting_port()}.items()) as two:
+    with start_or_skip(RedisTls, ca, *good, settings={"cluster-enabled": "yes", "tls-cluster": "yes", "tls-auth-clients": "optional",
+                                   "cluster-port": lasting_port()}.items()) as one, \
+         start_or_skip(RedisTls, ca, *good, settings={"cluster-enabled": "yes", "tls-cluster": "yes", "tls-auth-clients": "optional",
+                                   "cluster-port": lasting_port()}.items()) as two:
         one.call("CLUSTER", "ADDSLOTSRANGE", 0, 8191)
         two.call("CLUSTER", "ADDSLOTSRANGE", 8192, 16383)
         bus = dict(one.settings)["cluster-port"]
@@ -209,7 +205,7 @@ def test_a_cluster_is_followed_with_tls(ca, good):
 
 def test_sentinels_name_the_primary_and_the_one_that_takes_over(ca, good, tmp_path):
     settings = {"tls-replication": "yes", "tls-auth-clients": "optional"}
-    with start(ca, good, settings=settings.items()) as one, start(ca, good, settings=settings.items()) as two:
+    with start_or_skip(RedisTls, ca, *good, settings=settings.items()) as one, start_or_skip(RedisTls, ca, *good, settings=settings.items()) as two:
         two.call("REPLICAOF", "127.0.0.1", one.tls_port)
         wait_for(lambda: "master_link_status:up" in two.call("INFO", "replication"), "the second follows the first")
         with start_sentinel(ca, good, one.tls_port) as sentinel:

@@ -1,7 +1,7 @@
 """How often a transaction waits for its server. Each time costs a round trip of the network, which loopback hides."""
 import pytest
 
-from delay import round_trips_of_transactions
+from tests.kit.delay import round_trips_of_transactions
 
 MOST = {
     "postgres": {"settle_claim": 2, "settle": 1},

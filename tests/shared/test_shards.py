@@ -9,77 +9,10 @@ import time
 
 import pytest
 
-from conftest import start
-from rest_client import Api, token_line
-from serve_kit import BINARY, environment, Bench
-from waiting import LIMIT_S, wait_for
-
-N_SHARDS = 4
-TENANTS = ["acme", "globex", "initech", "umbrella", "hooli", "stark"]
-
-CONFIG = """
-store: {{shards: {shards}}}
-listen: {{http: "127.0.0.1:0", faktory: off}}
-tokens:
-{tokens}
-tasks:
-  good: {{run: {{exec: ["true"], concurrency: 4}}}}
-  slow: {{run: {{exec: [sh, -c, "sleep 2"], concurrency: 4}}}}
-  brief: {{run: {{exec: [sh, -c, "sleep 5"]}}, lease: 3s}}
-  bad: {{run: {{exec: ["false"]}}, retry: {{max_attempts: 1}}, breaker: {{failure_threshold: 100, min_calls: 100}}}}
-  torn: {{run: {{exec: [sh, -c, '[ "$REDRIVE_TENANT" = acme ] || {{ sleep 2; exit 1; }}'], concurrency: 4}},
-    retry: {{strategy: fixed, initial_delay: 1h, max_delay: 1h, total_timeout: 0}}}}
-  long: {{lease: 3s}}
-  far: {{}}
-cron:
-  nightly: {{task: far, schedule: "0 3 * * *"}}
-{more}
-"""
-
-
-class Place(Bench):
-    """A folder with a configuration for shards."""
-
-    def __init__(self, directory, urls, more=""):
-        super().__init__(directory)
-        self.urls = urls
-        tokens = "".join(token_line(tenant, "enqueue, work, read, admin", tenant) for tenant in TENANTS)
-        self.config.write_text(CONFIG.format(shards=json.dumps(urls), tokens=tokens, more=more))
-        self.config.chmod(0o600)
-
-    def run(self, *words, code=0):
-        done = subprocess.run([str(BINARY), *words, "-c", str(self.config)], stdin=subprocess.DEVNULL,
-                              capture_output=True, text=True, timeout=LIMIT_S, env=environment())
-        assert done.returncode == code, done.stdout + done.stderr
-        return done
-
-    def json(self, *words, code=0):
-        return json.loads(self.run(*words, "--json", code=code).stdout)
-
-    def jobs(self, *words, page_size=5):
-        """All of them, page by page."""
-        found, cursor = [], []
-        while True:
-            page = self.json("jobs", "list", "--limit", str(page_size), *words, *cursor)
-            found += page["items"]
-            if not page["next"]:
-                return found
-            cursor = ["--cursor", page["next"]]
-
-    def api(self, server, tenant):
-        return Api(server.port()).of(tenant)
-
-
-def urls_of(kind, directory, exits):
-    if kind == "sqlite":
-        return [f"sqlite:{directory}/shard-{i}.db" for i in range(N_SHARDS)]
-    server = start(kind)
-    exits.append(server)
-    if kind == "redis":
-        return [f"{server.url}?prefix=shard{i}" for i in range(N_SHARDS)]
-    for i in range(N_SHARDS):
-        server.sql(f"CREATE DATABASE shard{i}")
-    return [server.url.rsplit("/", 1)[0] + f"/shard{i}" for i in range(N_SHARDS)]
+from tests.kit.program import BINARY, environment
+from tests.kit.stores import start_or_skip
+from tests.kit.waiting import LIMIT_S, wait_for
+from tests.shared.sharded import TENANTS, Place, rows, start_work, state_of, urls_of
 
 
 @pytest.fixture(params=["sqlite", "postgres", "redis"])
@@ -97,14 +30,6 @@ def files(tmp_path):
     bench = Place(tmp_path, urls_of("sqlite", tmp_path, []))
     yield bench
     bench.close()
-
-
-def rows(url, sql):
-    db = sqlite3.connect(url.removeprefix("sqlite:"))
-    try:
-        return db.execute(sql).fetchall()
-    finally:
-        db.close()
 
 
 def test_jobs_of_all_shards_are_run_listed_and_redriven(place):
@@ -238,14 +163,9 @@ def test_what_cannot_be_done_over_shards_says_so(files, words):
     assert "not with shards yet" in refused.stderr
 
 
-def state_of(api, job):
-    answer = api("GET", f"/jobs/{job}")
-    return answer["state"] if answer.status == 200 else None
-
-
 def two_servers(stack, tmp_path):
     """acme is on the first of two shards, hooli on the second."""
-    first, second = (stack.enter_context(start("redis", durable=True)) for _ in range(2))
+    first, second = (stack.enter_context(start_or_skip("redis", durable=True)) for _ in range(2))
     place = Place(tmp_path, [first.url, second.url])
     stack.callback(place.close)
     return place, second
@@ -295,12 +215,6 @@ def test_a_failure_on_a_shard_that_is_away_does_not_stop_its_task(tmp_path):
         wait_for(lambda: state_of(hooli, held) == "retrying", "the settlement")
         assert hooli.ok("GET", f"/jobs/{held}")["attempts"] == 1
         assert server.stop() == 0
-
-
-def start_work(place):
-    return subprocess.Popen([str(BINARY), "work", "--until-idle", "--json", "-c", str(place.config)],
-                            stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
-                            env=environment())
 
 
 def test_a_worker_until_idle_waits_for_a_shard_that_is_slow(tmp_path):

@@ -1,19 +1,15 @@
 """A worker of the C library (tests/lib/queue_worker.c) while one of two shards fails; acme is on the first shard, hooli on
 the second."""
 import contextlib
-import os
-import pathlib
 import signal
 import subprocess
 import time
 
 import pytest
 
-from serve_kit import environment
-from test_shards import Place, state_of
-from waiting import LIMIT_S, wait_for
-
-BUILD = pathlib.Path(os.environ.get("REDRIVE_BUILD", pathlib.Path(__file__).resolve().parents[2] / "build"))
+from tests.kit.program import BUILD, environment
+from tests.kit.waiting import LIMIT_S, wait_for
+from tests.shared.sharded import Place, state_of
 
 
 class Scene:

@@ -4,9 +4,9 @@ import subprocess
 
 import pytest
 
-from serve_kit import BINARY, environment
-from test_shards import Place, start_work, state_of
-from waiting import LIMIT_S, wait_for
+from tests.kit.program import BINARY, environment
+from tests.kit.waiting import LIMIT_S, wait_for
+from tests.shared.sharded import Place, start_work, state_of
 
 
 @pytest.fixture(params=["postgres", "redis"])

@@ -4,9 +4,9 @@ import re
 
 import pytest
 
-from evidence import counts
-from rig import Rig
-from sabotage import OF_SHARED, OF_WHAT_IS_LEFT
+from tests.torture.evidence import counts
+from tests.torture.rig import Rig
+from tests.torture.sabotage import OF_SHARED, OF_WHAT_IS_LEFT
 
 KILLS = 20
 SERVERS = 2

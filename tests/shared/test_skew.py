@@ -8,10 +8,11 @@ import time
 
 import pytest
 
-from fleet import run_by_witness
-from network import Unavailable
-from serve_kit import BINARY, LIMIT_S, environment, wait_for
-from skew import skewed_clock
+from tests.kit.network import Unavailable
+from tests.kit.program import BINARY, environment
+from tests.kit.skew import skewed_clock
+from tests.kit.waiting import LIMIT_S, wait_for
+from tests.shared.fleet import run_by_witness
 
 HOUR = 3600
 

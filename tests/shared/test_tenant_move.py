@@ -11,9 +11,9 @@ import time
 
 import pytest
 
-from serve_kit import BINARY, environment
-from test_shards import N_SHARDS, TENANTS, Place, rows, urls_of
-from waiting import LIMIT_S, wait_for
+from tests.kit.program import BINARY, environment
+from tests.kit.waiting import LIMIT_S, wait_for
+from tests.shared.sharded import N_SHARDS, TENANTS, Place, rows, urls_of
 
 
 @pytest.fixture(params=["sqlite", "postgres", "redis"])

@@ -7,16 +7,15 @@ import contextlib
 import datetime
 import http.client
 import json
-import pathlib
 import random
 import sys
 import threading
 import time
 
-from fleet import Client, Fleet
-from serve_kit import wait_for
+from tests.handlers.testimony import HANDLERS
+from tests.kit.waiting import wait_for
+from tests.shared.fleet import Client, Fleet
 
-HERE = pathlib.Path(__file__).resolve().parent
 SECONDS = 12
 SUBMITTERS = 3
 SERVERS = 2
@@ -144,7 +143,7 @@ class Submitter(Person):
 
 
 def start_fleet(fleet):
-    fleet.configure(CONFIG.format(python=sys.executable, handler=HERE / "flow_handler.py"))
+    fleet.configure(CONFIG.format(python=sys.executable, handler=HANDLERS / "flow_handler.py"))
     fleet.front = [fleet.serve().ready() for _ in range(SERVERS)]
     fleet.back = [fleet.work() for _ in range(WORKERS)]
 
@@ -279,7 +278,7 @@ MANY_WORKERS = 6
 
 def test_workers_that_end_parents_of_one_job_do_not_fail_each_other(fleet):
     """All of them write the row of the child: none gives up, so that no parent is run twice."""
-    config = CONFIG.format(python=sys.executable, handler=HERE / "flow_handler.py")
+    config = CONFIG.format(python=sys.executable, handler=HANDLERS / "flow_handler.py")
     fleet.configure(config.replace("lease: 1s, heartbeat: 300ms, ", ""))  # no lease ends on a loaded machine
     group = [{"task": "step", "id": f"p{i}", "payload": {}} for i in range(GROUP)]
     callback = {"task": "step", "id": "all", "payload": {}, "after": [job["id"] for job in group]}

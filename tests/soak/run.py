@@ -1,6 +1,6 @@
 """run.py - everything at once for hours: does anything grow, and is anything lost?
 
-    tests/soak/run.py [--hours N | --minutes N] [--stores sqlite,postgres,redis,memory] [--into FOLDER] [--load SHARE]
+    python3 -m tests.soak.run [--hours N | --minutes N] [--stores sqlite,postgres,redis,memory] [--into FOLDER] [--load SHARE]
 
 On each store a server with both interfaces, a worker (but for `memory`, which one process has for itself), clients over HTTP
 and Faktory that submit and work, handlers of the program, a cron entry, breakers that open and close, retention, dead letters
@@ -28,18 +28,14 @@ import threading
 import time
 import urllib.parse
 
-HERE = pathlib.Path(__file__).resolve().parent
-for folder in ("torture", "servers", "history", "soak"):
-    sys.path.insert(0, str(HERE.parent / folder))
-
-import growth  # noqa: E402
-import picture  # noqa: E402
-import servers  # noqa: E402
-from checker import LIVE, Contract  # noqa: E402
-from growth import Bound  # noqa: E402
-from rig import BINARY, Rig  # noqa: E402
-from running import Follower, RunningJudge  # noqa: E402
-from wallclock import ClockWatch  # noqa: E402
+from tests.history.checker import LIVE, Contract
+from tests.history.wallclock import ClockWatch
+from tests.kit import servers
+from tests.kit.program import BINARY
+from tests.soak import growth, picture
+from tests.soak.growth import Bound
+from tests.soak.running import Follower, RunningJudge
+from tests.torture.rig import Rig
 
 STORES = ("sqlite", "postgres", "redis", "memory")
 # A handler has four descriptors in the process that runs it, and a few of them come and go.

@@ -11,7 +11,7 @@ import dataclasses
 import json
 import subprocess
 
-import checker
+from tests.history import checker
 
 
 @dataclasses.dataclass

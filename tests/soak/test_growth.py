@@ -1,8 +1,8 @@
 """What grows is noticed; noise, peaks, a beginning that rises and values that come down again are not taken for it."""
 import random
 
-import growth
-from growth import Bound
+from tests.soak import growth
+from tests.soak.growth import Bound
 
 TENTH = Bound(share=0.1, least=0)
 

@@ -1,7 +1,7 @@
 """The picture of a soak is a well-formed SVG with a line and a name for each series."""
 import xml.etree.ElementTree as ET
 
-from picture import POINTS_MAX, Panel, draw, scale_of, thin, tick_step
+from tests.soak.picture import POINTS_MAX, Panel, draw, scale_of, thin, tick_step
 
 SVG = "{http://www.w3.org/2000/svg}"
 

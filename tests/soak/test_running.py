@@ -1,9 +1,9 @@
 """The running judge sees what the whole checker sees, and forgets what has ended."""
 import json
 
-from checker import Contract
-from running import Follower, RunningJudge
-from wallclock import Offsets
+from tests.history.checker import Contract
+from tests.history.wallclock import Offsets
+from tests.soak.running import Follower, RunningJudge
 
 KEPT = Contract(removed=frozenset({"completed"}))
 

@@ -21,7 +21,7 @@ import threading
 import time
 import traceback
 
-from testimony import Log, digest, fate, status
+from tests.handlers.testimony import Log, digest, fate, status
 
 # Nothing takes that long; what does, hangs.
 LIMIT_S = 60

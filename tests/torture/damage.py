@@ -1,7 +1,7 @@
 """damage.py - rows of a Redis store are damaged under a server and workers; the other jobs come to their end, lists
 and figures answer, retention goes on, and `redrive doctor --repair` takes the damaged jobs out.
 
-    tests/torture/damage.py [--rounds N] [--letters N] [--seed N]
+    python3 -m tests.torture.damage [--rounds N] [--letters N] [--seed N]
 
 A round submits jobs and damages rows at random, among them those of running jobs and their neighbours. Before all that
 there are dead letters that retention must remove, behind as many as --letters says that cannot be read.
@@ -9,7 +9,6 @@ there are dead letters that retention must remove, behind as many as --letters s
 import argparse
 import contextlib
 import json
-import pathlib
 import random
 import re
 import sqlite3
@@ -21,11 +20,10 @@ import urllib.error
 import urllib.parse
 import urllib.request
 
-sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
-import rig  # noqa: E402
-import servers  # noqa: E402
-from stores import LIVE  # noqa: E402
-from waiting import wait_for  # noqa: E402
+from tests.kit import servers
+from tests.kit.waiting import wait_for
+from tests.torture import rig
+from tests.torture.stores import LIVE
 
 ID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}|old-\d+")
 PATHS = ("/v1/jobs?limit=100", "/v1/jobs?state=queued,running&limit=100", "/v1/stats", "/v1/queues",

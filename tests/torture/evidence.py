@@ -7,7 +7,7 @@ the same questions are asked of every kind of store, and of any number of worker
 import collections
 import shutil
 
-import testimony
+from tests.handlers import testimony
 
 ENDED = ("completed", "dead_letter", "failed")
 LEASE_LOST = "LeaseExpired"  # the type of the error of such an attempt

@@ -1,6 +1,6 @@
 """power.py - the power fails under a server that works: what was acknowledged must be there afterwards.
 
-    tests/torture/power.py [--cuts N] [--store sqlite|postgres|redis] [--seed N] [--no-sync]
+    python3 -m tests.torture.power [--cuts N] [--store sqlite|postgres|redis] [--seed N] [--no-sync]
 
 The store is on an ext4 file system of its own, in an image on a loop device. Clients submit, claim and settle over HTTP, and
 note each acknowledged request, in memory, with the time at which its answer came. Then the file system is shut down
@@ -30,12 +30,11 @@ import tempfile
 import threading
 import time
 
-sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "servers"))
-import servers  # noqa: E402
+from tests.kit import servers
+from tests.kit.ports import free_port
+from tests.kit.program import BINARY, BUILD
 
-ROOT = pathlib.Path(__file__).resolve().parents[2]
-BINARY = pathlib.Path(os.environ.get("REDRIVE_BIN", ROOT / "build" / "redrive")).resolve()
-NO_SYNC = BINARY.parent / "tests" / "faults" / "nosync.so"
+NO_SYNC = BUILD / "tests" / "faults" / "nosync.so"
 EXT4_IOC_SHUTDOWN = 0x8004587D
 WITHOUT_LOG_FLUSH = 2
 IMAGE_MIB = 256
@@ -173,7 +172,7 @@ class Rig:
     def start(self):
         if self.server and not self.server.process:
             self.server.start()
-        self.port = servers.free_port()
+        self.port = free_port()
         self.config.write_text(CONFIG.format(url=self.url, port=self.port))
         self.redrive = subprocess.Popen([BINARY, "serve", "--config", self.config], env=self.env,
                                         stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
@@ -234,7 +233,6 @@ class Rig:
             elif what == "started" and job["attempts"] < value:
                 complaints.append(f"{job_id} was started {value} times, and counts {job['attempts']}")
         return complaints
-
 
 
 def run(options, disk, place):

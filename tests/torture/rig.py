@@ -2,7 +2,7 @@
 
 Used by test_torture.py and test_server_torture.py (a few kills) and by `make torture` (hundreds):
 
-    tests/torture/rig.py [--mode workers|batch|server] [--kills N] [--store URL|postgres|redis]
+    python3 -m tests.torture.rig [--mode workers|batch|server] [--kills N] [--store URL|postgres|redis]
                          [--servers N] [--workers N] [--seed N] [--sabotage KIND]
 
 `workers` are `redrive work` processes; jobs come from the command line. `server` kills `redrive serve`
@@ -28,20 +28,15 @@ import sys
 import tempfile
 import time
 
-sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
-sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "servers"))
-import servers  # noqa: E402
-import testimony  # noqa: E402
-from client import FaktoryClient  # noqa: E402
-from evidence import Remains  # noqa: E402
-from sabotage import OF_SERVERS, OF_SHARED, OF_WORKERS  # noqa: E402
-from servers import lasting_port, wait_until_free  # noqa: E402
-from stores import LIVE, open_store  # noqa: E402
-from waiting import look_again  # noqa: E402
-
-HERE = pathlib.Path(__file__).resolve().parent
-ROOT = HERE.parents[1]
-BINARY = pathlib.Path(os.environ.get("REDRIVE_BIN", ROOT / "build" / "redrive")).resolve()
+from tests.handlers import testimony
+from tests.kit import servers
+from tests.kit.ports import lasting_port, wait_until_free
+from tests.kit.program import BINARY, ROOT
+from tests.kit.waiting import look_again
+from tests.torture.client import FaktoryClient
+from tests.torture.evidence import Remains
+from tests.torture.sabotage import OF_SERVERS, OF_SHARED, OF_WORKERS
+from tests.torture.stores import LIVE, open_store
 
 CONFIG = """\
 store: {store}
@@ -108,7 +103,8 @@ class Rig(Remains):
     def keep_in(self, url):
         """Jobs are kept in this store."""
         # The jobs of a server that is killed fail together; its breaker should not always be open.
-        self.config.write_text(self.config_text.format(store=url, logs=self.logs, python=sys.executable, handler=HERE / "handler.py",
+        self.config.write_text(self.config_text.format(store=url, logs=self.logs, python=sys.executable,
+                                                       handler=testimony.HANDLERS / "fate_handler.py",
                                                        threshold=20 if self.ports else 8))
         self.store = open_store(url, self.command())
 
@@ -216,8 +212,8 @@ class Rig(Remains):
 
     def start_client(self, kind, name):
         ports = [str(pair[kind == "faktory"]) for pair in self.ports]
-        self.clients[name] = self.start_process([sys.executable, str(HERE / "client.py"), kind, name,
-                                                 str(self.logs / f"{name}.log"), str(self.hold), *ports])
+        self.clients[name] = self.start_process([sys.executable, "-m", "tests.torture.client", kind, name, str(self.logs / f"{name}.log"),
+                                                 str(self.hold), *ports], {"PYTHONPATH": str(ROOT)})
 
     def start_clients(self):
         for kind in ("http", "faktory"):
@@ -290,11 +286,15 @@ class Rig(Remains):
         return [log.stat().st_size if log.exists() else 0 for log in logs]
 
     def wait_for(self, condition, limit_s):
-        """For so long at most; somebody may have nothing to do."""
+        """For so long at most, as somebody may have nothing to do; tells whether that came true."""
         end = time.monotonic() + limit_s
-        while (began := time.monotonic()) < end and not condition():
+        while not condition():
+            began = time.monotonic()
             self.all_are_alive()
+            if began > end:
+                return False
             look_again(began, 0.005)
+        return True
 
     def hold_back(self, limit_s):
         """No client submits any more, and each has the answers to what it has submitted, or has given them up."""

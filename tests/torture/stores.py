@@ -15,7 +15,7 @@ import sqlite3
 import subprocess
 import urllib.parse
 
-from servers import find_postgres, redis_reply
+from tests.kit.servers import find_postgres, redis_reply
 
 LIVE = ("scheduled", "retrying", "queued", "running", "parked")
 LIMIT_S = 120

@@ -6,7 +6,7 @@ import time
 
 import pytest
 
-from rig import Rig
+from tests.torture.rig import Rig
 
 SIZE_MIB = 6
 BALLAST_KIB = 3072

@@ -1,16 +1,17 @@
 """A few power cuts under a server on a real file system; `make torture` and `make power-cuts` make more."""
-import pathlib
 import subprocess
 import sys
 
 import pytest
 
-RIG = pathlib.Path(__file__).resolve().parent / "power.py"
+from tests.kit.program import ROOT
+
 SKIPPED = 77
 
 
 def cut(*words):
-    done = subprocess.run([sys.executable, RIG, *words], capture_output=True, text=True, check=False, timeout=150)
+    done = subprocess.run([sys.executable, "-m", "tests.torture.power", *words], cwd=ROOT, capture_output=True, text=True, check=False,
+                          timeout=150)
     if done.returncode == SKIPPED:
         pytest.skip(done.stdout.strip())
     return done

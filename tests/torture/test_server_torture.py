@@ -4,10 +4,10 @@ import re
 
 import pytest
 
-from evidence import Evidence, complaints, counts
-from rig import Rig
-from sabotage import OF_SERVERS, OF_WHAT_IS_LEFT
-from stores import AnyStore
+from tests.torture.evidence import Evidence, complaints, counts
+from tests.torture.rig import Rig
+from tests.torture.sabotage import OF_SERVERS, OF_WHAT_IS_LEFT
+from tests.torture.stores import AnyStore
 
 KILLS = 20
 

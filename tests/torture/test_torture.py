@@ -4,9 +4,9 @@ import re
 
 import pytest
 
-from evidence import Evidence, wrong_attempts
-from rig import Rig
-from sabotage import OF_WORKERS
+from tests.torture.evidence import Evidence, wrong_attempts
+from tests.torture.rig import Rig
+from tests.torture.sabotage import OF_WORKERS
 
 KILLS = 20
 

@@ -1,6 +1,6 @@
 import pytest
 
-from web_kit import Dashboard, set_view, start_chromium
+from tests.web.dashboard import Dashboard, set_view, start_chromium
 
 
 @pytest.fixture(scope="session")

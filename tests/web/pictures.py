@@ -1,16 +1,16 @@
 #!/usr/bin/env python3
 """pictures - pictures of every page of the dashboard, from a real run.
 
-    tests/web/pictures.py DIR             every page, light and dark, 1280 and 360 wide
-    tests/web/pictures.py --doc FILE.png  the overview, for the documentation
+    python3 -m tests.web.pictures DIR             every page, light and dark, 1280 and 360 wide
+    python3 -m tests.web.pictures --doc FILE.png  the overview, for the documentation
 """
 import pathlib
 import sys
 import tempfile
 import time
 
-from test_experiments import EXPERIMENT, end_all
-from web_kit import Dashboard, set_view, start_chromium, wait_for
+from tests.kit.waiting import wait_for
+from tests.web.dashboard import EXPERIMENT, Dashboard, end_all, set_view, start_chromium
 
 TRACE = """Traceback (most recent call last):
   File "/srv/remote/worker.py", line 88, in run
@@ -84,4 +84,5 @@ def main():
             ui.close()
 
 
-main()
+if __name__ == "__main__":
+    main()

@@ -6,7 +6,8 @@ import subprocess
 
 import pytest
 
-from web_kit import set_view, wait_for
+from tests.kit.waiting import wait_for
+from tests.web.dashboard import set_view, tokens
 
 PAGES = ("", "queues", "jobs", "dead", "breakers", "limits", "tasks", "cron", "workers", "experiments", "simulate?outage=long",
          "simulate?outage=5s&strategies=none", "submit?delay=1h")
@@ -57,7 +58,6 @@ def test_nothing_serious_is_found_on_any_page(ui, axe):
 
 
 def test_the_login_has_nothing_serious(start, axe):
-    from web_kit import tokens
     ui = start(tokens(ops="read"))
     ui.open().find("#token")
     lines = ui.driver.execute_async_script(axe + RUN)

@@ -1,29 +1,6 @@
 """The page of experiments: arms, intervals, and differences that mean something or nothing."""
 
-from web_kit import set_view
-
-EXPERIMENT = """
-experiments:
-  patience:
-    task: remote
-    arms:
-      control: {share: 0.5}
-      patient: {share: 0.5, retry: {max_attempts: 2}}
-"""
-
-
-def end_all(ui, n):
-    """Jobs of `control` die; those of `patient` are completed."""
-    ended = 0
-    while ended < n:
-        jobs = ui.call("POST", "/v1/claim", {"queues": ["remote"], "worker": "w1", "n": 50, "wait": 10})["jobs"]
-        items = []
-        for job in jobs:
-            arm = ui.call("GET", f"/v1/jobs/{job['id']}")["experiment"]
-            verdict = {"class": "permanent", "message": "gone"} if arm == "patience/control" else {"status": "SUCCESS"}
-            items.append({"id": job["id"], "token": job["token"], **verdict})
-        ui.call("POST", "/v1/settle", {"items": items})
-        ended += len(jobs)
+from tests.web.dashboard import EXPERIMENT, end_all, set_view
 
 
 def test_arms_are_compared(start):

@@ -10,7 +10,7 @@ import pytest
 from selenium.common.exceptions import ElementClickInterceptedException, ElementNotInteractableException, StaleElementReferenceException
 from selenium.webdriver.common.by import By
 
-from web_kit import wait_for
+from tests.kit.waiting import wait_for
 
 
 class Visitor:

@@ -3,7 +3,7 @@
 import pytest
 from selenium.webdriver.common.by import By
 
-from web_kit import tokens
+from tests.web.dashboard import tokens
 
 
 def payload_of(ui, job_id):

@@ -4,7 +4,7 @@ import urllib.parse
 
 import pytest
 
-from web_kit import wait_for
+from tests.kit.waiting import wait_for
 
 EVIL = "<img src=x onerror=\"window.owned=1\"><script>window.owned=1</script>"
 

@@ -4,7 +4,8 @@ import base64
 
 import pytest
 
-from web_kit import tokens, wait_for
+from tests.kit.waiting import wait_for
+from tests.web.dashboard import tokens
 
 TOKENS = tokens(ops="enqueue, work, read, admin", reader="read", producer="enqueue")
 OPS = {"Authorization": "Bearer secret-ops"}

@@ -4,7 +4,7 @@ import contextlib
 import os
 import sqlite3
 
-from web_kit import wait_for
+from tests.kit.waiting import wait_for
 
 # REDRIVE_WEB_JOBS=1000000 for the whole of it, which takes a minute or two.
 JOBS = int(os.environ.get("REDRIVE_WEB_JOBS", "21000"))

@@ -7,7 +7,8 @@ import pytest
 from selenium.webdriver.common.by import By
 from selenium.webdriver.common.keys import Keys
 
-from web_kit import set_view, wait_for
+from tests.kit.waiting import wait_for
+from tests.web.dashboard import set_view
 
 
 @pytest.fixture

@@ -7,10 +7,10 @@ import os
 import shutil
 import subprocess
 
-from servers import Missing, Postgres, Server, find_postgres
+from tests.kit.servers import Missing, Postgres, ThrowAway, find_postgres
 
 
-class PgBouncer(Server):
+class PgBouncer(ThrowAway):
     name = "pgbouncer"
 
     def __init__(self, behind, mode, **options):

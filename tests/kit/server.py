@@ -1,63 +1,35 @@
-"""A server under test: started as a user starts it, watched through its log and its interfaces."""
+"""A server or a worker under test: started as a user starts it, watched through its log and its interfaces."""
 
-import hashlib
+import contextlib
 import http.client
+import itertools
 import json
-import os
-import pathlib
 import re
 import signal
 import subprocess
 
-from waiting import LIMIT_S, wait_for
-
-ROOT = pathlib.Path(__file__).resolve().parents[2]
-BINARY = pathlib.Path(os.environ.get("REDRIVE_BIN", ROOT / "build" / "redrive")).resolve()
-
-
-def environment(**extra):
-    keep = {k: v for k, v in os.environ.items() if k in ("PATH", "HOME", "LANG", "TMPDIR")}
-    keep.update({k: v for k, v in os.environ.items() if k.endswith("SAN_OPTIONS")})
-    return {**keep, **extra}
-
-
-def token_hash(token):
-    return "sha256:" + hashlib.sha256(token.encode()).hexdigest()
-
-
-def make_certificate(directory, name, days=90):
-    """A key and a certificate signed with itself; the certificate's text."""
-    subprocess.run(
-        ["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes", "-days", str(days)]
-        + ["-subj", f"/CN={name}", "-addext", "subjectAltName=IP:127.0.0.1"]
-        + ["-keyout", str(directory / f"{name}.key"), "-out", str(directory / f"{name}.pem")],
-        check=True,
-        capture_output=True,
-    )
-    return (directory / f"{name}.pem").read_text("ascii")
-
-
-def memory_mib(pid, name):
-    """Of a process: VmRSS, what it has; VmHWM, the most that it has had (since 5 was written to its clear_refs)."""
-    status = pathlib.Path(f"/proc/{pid}/status").read_text("ascii")
-    return int(status.split(f"{name}:")[1].split()[0]) // 1024
+from tests.kit.program import BINARY, environment
+from tests.kit.waiting import LIMIT_S, wait_for
 
 
 class Server:
-    """One process. Its log is a file; its ports are read from there."""
+    """One process; `words` are its options. Its log is a file of the folder; its ports are read from there."""
 
     command = "serve"
 
-    def __init__(self, bench, *words, env=None, preexec_fn=None):
-        self.log_path = bench.dir / f"log-{len(bench.servers)}"
-        self.process = subprocess.Popen(
-            [str(BINARY), self.command, "-c", str(bench.config), *words],
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.DEVNULL,
-            stderr=open(self.log_path, "wb"),
-            env=environment(**(env or {})),
-            preexec_fn=preexec_fn,
-        )
+    def __init__(self, folder, *words, env=None, stdout=subprocess.DEVNULL, stderr=None, preexec_fn=None):
+        """`stderr` gets the log in place of the file."""
+        self.log_path = next(path for n in itertools.count() if not (path := folder / f"{self.command}-{n}.log").exists())
+        with open(self.log_path, "wb") as log:
+            self.process = subprocess.Popen([str(word) for word in (BINARY, self.command, *words)], stdin=subprocess.DEVNULL,
+                                            stdout=stdout, stderr=stderr or log, text=True, env=environment(**(env or {})),
+                                            preexec_fn=preexec_fn)
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.close()
 
     @property
     def pid(self):
@@ -84,28 +56,26 @@ class Server:
     def port(self, interface="http"):
         return int(self.wait_log(rf"listening interface={interface} address=\S+:(\d+)")[0])
 
+    @property
+    def url(self):
+        return f"http://127.0.0.1:{self.port()}"
+
     def connect(self):
         return http.client.HTTPConnection("127.0.0.1", self.port(), timeout=LIMIT_S)
 
+    def send(self, method, path, body=None, token=None):
+        """Status and text."""
+        headers = {"Authorization": f"Bearer {token}"} if token else {}
+        if body is not None:
+            headers["Content-Type"] = "application/json"
+        with contextlib.closing(self.connect()) as connection:
+            connection.request(method, path, None if body is None else json.dumps(body), headers)
+            answer = connection.getresponse()
+            return answer.status, answer.read().decode()
+
     def get(self, path, token=None):
         """Status and text."""
-        connection = self.connect()
-        try:
-            connection.request("GET", path, headers={"Authorization": f"Bearer {token}"} if token else {})
-            answer = connection.getresponse()
-            return answer.status, answer.read().decode()
-        finally:
-            connection.close()
-
-    def send(self, method, path, body):
-        """Status and text."""
-        connection = self.connect()
-        try:
-            connection.request(method, path, json.dumps(body), {"Content-Type": "application/json"})
-            answer = connection.getresponse()
-            return answer.status, answer.read().decode()
-        finally:
-            connection.close()
+        return self.send("GET", path, token=token)
 
     def metric(self, series):
         for line in self.get("/metrics")[1].splitlines():
@@ -131,6 +101,11 @@ class Server:
     def wait(self):
         return self.process.wait(LIMIT_S)
 
+    def result(self):
+        """Exit status and standard output of one whose standard output is a pipe."""
+        said, _ = self.process.communicate(timeout=LIMIT_S)
+        return self.process.returncode, said
+
     def stop(self):
         self.signal(signal.SIGTERM)
         return self.wait()
@@ -139,27 +114,45 @@ class Server:
         self.process.kill()
         return self.wait()
 
+    def close(self):
+        """It is gone, whatever it was doing."""
+        if self.process.poll() is None:
+            self.process.kill()
+        self.process.communicate()
+
+
+class Worker(Server):
+    command = "work"
+
+    def port(self, interface="metrics"):
+        return super().port(interface)
+
 
 class Bench:
-    """A directory with a configuration, a store, and servers that are gone at the end."""
+    """A directory with a configuration, a store (in the directory unless it is given), and servers and workers that
+    are gone at the end."""
 
-    def __init__(self, directory):
+    def __init__(self, directory, url=None):
         self.dir = directory
         self.config = directory / "redrive.yaml"
         self.database = directory / "jobs.db"
+        self.url = url or f"sqlite:{self.database}"
         self.servers = []
         self.configure()
 
     def configure(self, text="", listen="{http: '127.0.0.1:0', faktory: 'off'}"):
         self.config.write_text(
-            f"store: sqlite:{self.database}\nlisten: {listen}\nlog: {{level: info}}\n" + text.replace("DIR", str(self.dir)),
+            f"store: {self.url}\nlisten: {listen}\nlog: {{level: info}}\n" + text.replace("DIR", str(self.dir)),
             "utf-8",
         )
 
     def serve(self, *words, **options):
-        server = Server(self, *words, **options)
-        self.servers.append(server)
-        return server
+        self.servers.append(Server(self.dir, "-c", self.config, *words, **options))
+        return self.servers[-1]
+
+    def work(self, *words, **options):
+        self.servers.append(Worker(self.dir, "-c", self.config, *words, **options))
+        return self.servers[-1]
 
     def redrive(self, *words):
         return subprocess.run(
@@ -189,5 +182,4 @@ class Bench:
 
     def close(self):
         for server in self.servers:
-            if server.process.poll() is None:
-                server.kill()
+            server.close()

@@ -1,25 +1,14 @@
-"""The resources behind a real HTTP server (serve_main.c), asked as a client asks."""
+"""A client of the HTTP interface, and the program that serves its resources alone (tests/server/serve_main.c)."""
 
-import hashlib
 import http.client
 import json
 import os
 import pathlib
 import re
-import subprocess
-import time
 import urllib.parse
 
-import pytest
-
-from serve_kit import memory_mib
-
-ROOT = pathlib.Path(__file__).resolve().parents[2]
-BUILD = pathlib.Path(os.environ.get("REDRIVE_BIN", ROOT / "build" / "redrive")).resolve().parent
-SERVER = BUILD / "tests" / "server" / "serve_rest"
-
-# Nothing here takes long; what does, hangs.
-TIMEOUT_S = 90
+from tests.kit.program import ROOT, Helper, memory_mib
+from tests.kit.waiting import LIMIT_S
 
 TASKS = """
 tasks:
@@ -29,11 +18,6 @@ tasks:
   once: {queue: side, retry: {max_attempts: 1}}
   picky: {queue: main, payload: required}
 """
-
-
-def token_line(name, scopes, tenant):
-    digest = hashlib.sha256(f"secret-{name}".encode()).hexdigest()
-    return f"  - {{name: {name}, hash: \"sha256:{digest}\", scopes: [{scopes}], tenant: {tenant}}}\n"
 
 
 class Answer:
@@ -62,7 +46,7 @@ class Api:
 
     def open(self, method, path, body=None, headers=None):
         """Sends a request, and gives the connection on which the answer will come."""
-        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=TIMEOUT_S)
+        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=LIMIT_S)
         headers = dict(headers or {})
         if self.token:
             headers["Authorization"] = f"Bearer {self.token}"
@@ -124,14 +108,12 @@ class Api:
         return self.ok("GET", f"/jobs/{job_id}")["state"]
 
 
-class Server:
-    def __init__(self, tmp_path, extra=""):
-        config = tmp_path / "redrive.yaml"
-        config.write_text(f"store: sqlite:{tmp_path}/jobs.db\n{TASKS}{extra}")
-        self.process = subprocess.Popen([SERVER, config], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
-        line = self.process.stdout.readline()
-        assert line, "the server did not start"
-        self.api = Api(int(line))
+class RestServer(Helper):
+    def __init__(self, directory, extra=""):
+        config = directory / "redrive.yaml"
+        config.write_text(f"store: sqlite:{directory}/jobs.db\n{TASKS}{extra}")
+        super().__init__("server/serve_rest", config)
+        self.api = Api(self.port)
 
     def cpu_s(self):
         """Processor time so far."""
@@ -148,56 +130,6 @@ class Server:
 
     def forget_peak(self):
         pathlib.Path(f"/proc/{self.process.pid}/clear_refs").write_text("5")
-
-    def stop(self):
-        """Its exit code, once it has ended in good order."""
-        self.process.stdin.close()
-        self.process.stdout.close()
-        try:
-            return self.process.wait(timeout=TIMEOUT_S)
-        finally:
-            self.process.kill()
-            self.process.wait()
-
-
-@pytest.fixture
-def start(tmp_path):
-    """Starts a server; `extra` is added to its configuration."""
-    servers = []
-
-    def start_one(extra=""):
-        servers.append(Server(tmp_path, extra))
-        return servers[-1]
-
-    yield start_one
-    for server in servers:
-        if server.process.returncode is None:
-            assert server.stop() == 0
-
-
-@pytest.fixture
-def api(start):
-    return start().api
-
-
-@pytest.fixture
-def tenants(start):
-    """Two tenants with every scope, and one who may only read."""
-    everything = "enqueue, work, read, admin"
-    tokens = "tokens:\n" + token_line("red", everything, "red") + token_line("blue", everything, "blue")
-    api = start(tokens + token_line("reader", "read", "red")).api
-    return api.of("red"), api.of("blue"), api.of("reader")
-
-
-def until(condition, what="it"):
-    """Waits for a condition with a generous limit; gives its value."""
-    end = time.monotonic() + TIMEOUT_S
-    while time.monotonic() < end:
-        value = condition()
-        if value:
-            return value
-        time.sleep(0.02)
-    pytest.fail(f"{what} did not happen within {TIMEOUT_S} s")
 
 
 def documented_routes():

@@ -6,10 +6,11 @@
         ... network.counts()["round_trips"] ...
 """
 import json
-import os
 import pathlib
 import subprocess
 import time
+
+from tests.kit.program import BUILD
 
 STOP_S = 20
 STEP_MS = 20  # so long that it cannot be taken for work of the server or of the client
@@ -18,8 +19,7 @@ STEP_BATCH = 64
 
 def find_program(build=None):
     """That of a build; of the one under test unless given."""
-    build = build or os.environ.get("REDRIVE_BUILD", pathlib.Path(__file__).resolve().parents[2] / "build")
-    return pathlib.Path(build) / "bench" / "delay_proxy"
+    return pathlib.Path(build or BUILD) / "bench" / "delay_proxy"
 
 
 class DelayProxy:

@@ -9,16 +9,18 @@ ends, and leaves nothing behind. `durable` makes it write as a real one does; wi
 not wait for the disk.
 """
 import ctypes
+import functools
 import os
 import pathlib
 import pwd
-import random
 import shutil
 import signal
 import socket
 import subprocess
 import tempfile
 import time
+
+from tests.kit.ports import free_port
 
 START_S = 60
 STOP_S = 20
@@ -27,37 +29,6 @@ NEW_POSTGRES = "REDRIVE_TEST_NEW_POSTGRES"  # names the folder of NewPostgres
 
 class Missing(Exception):
     """The server's program is not installed."""
-
-
-def free_port():
-    with socket.socket() as s:
-        s.bind(("127.0.0.1", 0))
-        return s.getsockname()[1]
-
-
-def lasting_port():
-    """Not one that the system gives to connections by itself: who was killed comes back to it."""
-    while True:
-        port = random.randrange(10000, 32000)
-        with socket.socket() as probe:
-            try:
-                probe.bind(("127.0.0.1", port))
-                return port
-            except OSError:
-                continue
-
-
-def wait_until_free(port, limit_s=10):
-    """A process that was killed while it forked leaves its port to the child, until that has begun its program."""
-    end = time.monotonic() + limit_s
-    while time.monotonic() < end:
-        with socket.socket() as probe:
-            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-            try:
-                probe.bind(("127.0.0.1", port))
-                return
-            except OSError:
-                time.sleep(0.005)
 
 
 def _end_with_parent(sig):
@@ -71,8 +42,8 @@ def _end_with_parent(sig):
     return prepare
 
 
-class Server:
-    """What both have in common: a folder, a port, a process, a log."""
+class ThrowAway:
+    """What servers of all kinds have in common: a folder, a port, a process, a log."""
 
     name = ""
     stop_signal = signal.SIGTERM
@@ -155,7 +126,7 @@ def find_postgres(program):
     return found
 
 
-class Postgres(Server):
+class Postgres(ThrowAway):
     name = "postgres"
     stop_signal = signal.SIGINT  # a fast shutdown
     death_signal = signal.SIGINT
@@ -253,7 +224,7 @@ def redis_reply(connection, *words):
         return _read_reply(reply)
 
 
-class Redis(Server):
+class Redis(ThrowAway):
     name = "redis"
 
     @property
@@ -288,6 +259,7 @@ KINDS = {"postgres": Postgres, "redis": Redis}
 NOWHERE = {"postgres": "postgres://nobody@127.0.0.1:1/none", "redis": "redis://127.0.0.1:1"}
 
 
+@functools.cache
 def knows(redrive, kind):
     """Whether this redrive was built with such a store: it looks for the server, in vain."""
     answer = subprocess.run([str(redrive), "doctor", "--store", NOWHERE[kind]], stdin=subprocess.DEVNULL,

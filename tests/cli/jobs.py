@@ -7,9 +7,9 @@ import subprocess
 
 import pytest
 
-from conftest import BINARY, TIMEOUT_S, clean_environment
+from tests.kit.program import BINARY, BUILD, TIMEOUT_S, environment
 
-SEED = BINARY.parent / "tests" / "cli" / "seed_jobs"
+SEED = BUILD / "tests" / "cli" / "seed_jobs"
 
 # One job in every state; the dead ones die of several things.
 EVERY_STATE = [
@@ -46,7 +46,7 @@ class Store:
             text=True,
             timeout=TIMEOUT_S,
             check=True,
-            env=clean_environment(),
+            env=environment(),
         )
 
     def __call__(self, *words, stdin=None, env=None, **options):
@@ -58,7 +58,7 @@ class Store:
             cwd=self.directory,
             timeout=TIMEOUT_S,
             check=False,
-            env=clean_environment(**(env or {})),
+            env=environment(**(env or {})),
             **settings,
             **options,
         )
@@ -91,7 +91,7 @@ class Store:
         return subprocess.Popen(
             [str(BINARY), "--store", self.url, *words],
             cwd=self.directory,
-            env=clean_environment(),
+            env=environment(),
             **options,
         )
 
@@ -103,7 +103,7 @@ def run_on_terminal(store, *words, typed=b"", env=None):
         [str(BINARY), "--store", store.url, *words],
         stdin=slave, stdout=slave, stderr=slave,
         cwd=store.directory,
-        env=clean_environment(**(env or {})),
+        env=environment(**(env or {})),
         start_new_session=True,
     )
     os.close(slave)

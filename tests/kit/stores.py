@@ -7,36 +7,38 @@ import subprocess
 
 import pytest
 
-import servers
-from conftest import BINARY
+from tests.kit import servers
+from tests.kit.program import BINARY
+from tests.kit.waiting import LIMIT_S
 
-LIMIT_S = 60
 NUMBERS = itertools.count(1)
 RUNNING = {}
 
 
+def start_or_skip(kind, *words, **options):
+    """A server of a test's own: `kind` is one of servers.KINDS, or a class. Where it is not installed, or this redrive
+    has no such store, the test is skipped."""
+    if kind in servers.KINDS and not servers.knows(BINARY, kind):
+        pytest.skip(f"this redrive has no {kind} store")
+    try:
+        return servers.KINDS.get(kind, kind)(*words, **options)
+    except servers.Missing as missing:
+        pytest.skip(str(missing))
+
+
 def server_url(kind):
-    """A server for all tests; it ends with this process. The environment may name another one."""
+    """Of a server for all tests, which ends with the session (tests/conftest.py). The environment may name another one."""
     given = os.environ.get(f"REDRIVE_TEST_{kind.upper()}")
     if given:
         return given
     if kind not in RUNNING:
-        if not servers.knows(BINARY, kind):
-            RUNNING[kind] = f"this redrive has no {kind} store"
-        else:
-            try:
-                RUNNING[kind] = servers.KINDS[kind]()
-            except servers.Missing as missing:
-                RUNNING[kind] = str(missing)
-    if isinstance(RUNNING[kind], str):
-        pytest.skip(RUNNING[kind])
+        RUNNING[kind] = start_or_skip(kind)
     return RUNNING[kind].url
 
 
 def stop_servers():
     for server in RUNNING.values():
-        if not isinstance(server, str):
-            server.close()
+        server.close()
     RUNNING.clear()
 
 

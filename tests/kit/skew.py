@@ -3,7 +3,7 @@ import pathlib
 import shutil
 import subprocess
 
-from network import Unavailable
+from tests.kit.network import Unavailable
 
 SOURCE = pathlib.Path(__file__).resolve().with_name("skew.c")
 

@@ -9,8 +9,9 @@ it is in use.
 import re
 import time
 
-import servers
-from waiting import wait_for
+from tests.kit import servers
+from tests.kit.ports import lasting_port
+from tests.kit.waiting import wait_for
 
 SLOTS = 16384
 MANUAL_S = 6  # after which an operator's fail-over has ended, whether it has succeeded or not
@@ -53,9 +54,9 @@ class Cluster:
 
     def _start(self, count):
         for i in range(count):
-            settings = self.settings | {"cluster-port": servers.lasting_port()}
+            settings = self.settings | {"cluster-port": lasting_port()}
             try:
-                self.nodes.append(servers.Redis(durable=self.durable, port=servers.lasting_port(), settings=settings.items()))
+                self.nodes.append(servers.Redis(durable=self.durable, port=lasting_port(), settings=settings.items()))
             except RuntimeError as failed:
                 if i == 0 and "cluster" in str(failed):
                     raise servers.Missing("redis-server has no cluster mode, or not that of Redis 7") from failed

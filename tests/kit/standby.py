@@ -1,5 +1,5 @@
 """standby.py - a second PostgreSQL server that follows a first one, and takes its place."""
-import servers
+from tests.kit import servers
 
 
 class Standby(servers.Postgres):

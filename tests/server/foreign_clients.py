@@ -9,12 +9,14 @@ import time
 
 import pytest
 
+from tests.kit.program import BUILD
+
 HERE = pathlib.Path(__file__).resolve().parent
 NODE_CLIENT = "faktory-worker@4.7.1"
 GO_CLIENT = ("github.com/contribsys/faktory", "github.com/contribsys/faktory_worker_go")
 GO_OLDEST = (1, 22)  # as in go.mod
 # Go's own library takes it the better part of a minute; the next run finds it there.
-GO_CACHE = pathlib.Path(os.environ.get("REDRIVE_BUILD", HERE.parents[1] / "build")) / "go"
+GO_CACHE = BUILD / "go"
 
 # A registry may be slow, or refuse once and then answer.
 FETCH_S = 120

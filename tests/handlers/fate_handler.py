@@ -1,4 +1,4 @@
-"""handler.py LOG: the work of the torture rig, as a stream handler. Does what the fate of its job
+"""fate_handler.py LOG: the work of the torture rig, as a stream handler. Does what the fate of its job
 says, and writes down what it did."""
 import json
 import os

@@ -2,12 +2,10 @@
 for `sleep` seconds."""
 import json
 import os
-import pathlib
 import sys
 import time
 
-sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "torture"))
-from testimony import Log  # noqa: E402
+from testimony import Log
 
 
 def main():

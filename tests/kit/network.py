@@ -4,7 +4,7 @@ import os
 import shutil
 import subprocess
 
-import servers
+from tests.kit import servers
 
 
 class Unavailable(Exception):

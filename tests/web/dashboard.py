@@ -2,22 +2,19 @@
 
 import contextlib
 import json
-import pathlib
-import sys
 import time
 import urllib.parse
 
-for folder in ("server", "servers"):
-    sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / folder))
+from selenium import webdriver
+from selenium.common.exceptions import StaleElementReferenceException
+from selenium.webdriver.chrome.options import Options
+from selenium.webdriver.chrome.service import Service
+from selenium.webdriver.common.by import By
+from selenium.webdriver.common.keys import Keys
 
-from selenium import webdriver  # noqa: E402
-from selenium.common.exceptions import StaleElementReferenceException  # noqa: E402
-from selenium.webdriver.chrome.options import Options  # noqa: E402
-from selenium.webdriver.chrome.service import Service  # noqa: E402
-from selenium.webdriver.common.by import By  # noqa: E402
-from selenium.webdriver.common.keys import Keys  # noqa: E402
-from serve_kit import Bench, token_hash  # noqa: E402
-from waiting import wait_for  # noqa: E402
+from tests.kit.server import Bench
+from tests.kit.tokens import token_hash
+from tests.kit.waiting import wait_for
 
 # What the handler does is said by the payload.
 HANDLER = """#!/bin/sh
@@ -47,6 +44,15 @@ tasks:
 cron:
   digest: {task: report, schedule: "30 7 * * mon-fri", timezone: Europe/Berlin}
   cleanup: {task: mail, schedule: "0 4 1 1 *", timezone: UTC}
+"""
+
+EXPERIMENT = """
+experiments:
+  patience:
+    task: remote
+    arms:
+      control: {share: 0.5}
+      patient: {share: 0.5, retry: {max_attempts: 2}}
 """
 
 
@@ -230,3 +236,17 @@ def set_view(driver, width=1280, height=900, scheme="light"):
     """A screen of this size, on a system that prefers light or dark."""
     driver.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", {"width": width, "height": height, "deviceScaleFactor": 1, "mobile": width < 600})
     driver.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": [{"name": "prefers-color-scheme", "value": scheme}]})
+
+
+def end_all(ui, n):
+    """Jobs of `control` die; those of `patient` are completed."""
+    ended = 0
+    while ended < n:
+        jobs = ui.call("POST", "/v1/claim", {"queues": ["remote"], "worker": "w1", "n": 50, "wait": 10})["jobs"]
+        items = []
+        for job in jobs:
+            arm = ui.call("GET", f"/v1/jobs/{job['id']}")["experiment"]
+            verdict = {"class": "permanent", "message": "gone"} if arm == "patience/control" else {"status": "SUCCESS"}
+            items.append({"id": job["id"], "token": job["token"], **verdict})
+        ui.call("POST", "/v1/settle", {"items": items})
+        ended += len(jobs)

@@ -22,7 +22,10 @@ all processes of the machine; the times above are of this clock too. tests/histo
 import hashlib
 import json
 import os
+import pathlib
 import time
+
+HANDLERS = pathlib.Path(__file__).resolve().parent
 
 
 class Log:

@@ -1,11 +1,10 @@
-"""Which call of a program fails: the page that it shares with the test (control.h)."""
+"""Which call of a program fails: the page that it shares with the test (tests/faults/control.h)."""
 import mmap
-import os
 import pathlib
 import struct
 
-ROOT = pathlib.Path(__file__).resolve().parents[2]
-BUILD = pathlib.Path(os.environ.get("REDRIVE_BUILD", ROOT / "build")).resolve()
+from tests.kit.program import BUILD
+
 LIBRARY = BUILD / "tests" / "faults" / "faults.so"
 
 #: In the order of enum call_kind; 0 is none.
