@@ -1,6 +1,5 @@
 """A store in a Redis cluster: it lies on one node, is found from any, and is followed when a replica takes
 that node's place or when its slot is moved."""
-import os
 import subprocess
 import time
 
@@ -12,6 +11,7 @@ from tests.kit.stores import start_or_skip
 from tests.kit.waiting import wait_for
 from tests.shared.fleet import Fleet
 from tests.shared.load import endure, goes_on, invariants_hold
+from tests.shared.unit import passes
 
 CONFORMANCE = ROOT / "tests" / "store"
 OF_NO_STORE = ("test_job_cursor", "test_job_json")
@@ -112,13 +112,7 @@ def test_what_a_fail_over_can_lose_is_said(calm):
 @pytest.mark.parametrize("name", sorted(path.stem.removeprefix("test_") for path in CONFORMANCE.glob("test_*.c")
                                         if path.stem not in OF_NO_STORE))
 def test_a_cluster_keeps_the_contract_of_a_store(calm, name):
-    program = BINARY.parent / "tests" / "store" / f"test_store_{name}"
-    if not program.exists():
-        pytest.skip("the tests of the stores are not built")
-    env = os.environ | {"REDRIVE_TEST_STORE": "redis", "REDRIVE_TEST_REDIS": calm.url, "REDRIVE_STORE_TRANSACTIONS": "200",
-                        "REDRIVE_FAULT_STEP": "20"}
-    done = subprocess.run([str(program)], env=env, capture_output=True, text=True, timeout=120, check=False)
-    assert done.returncode == 0, done.stdout + done.stderr
+    passes("store_tests", name, REDRIVE_TEST_STORE="redis", REDRIVE_TEST_REDIS=calm.url)
 
 
 # ---- Under load ----------------------------------------------------------------------------------

@@ -1,6 +1,5 @@
 """PgBouncer between processes and PostgreSQL: one that keeps sessions is as good as the server itself, any other
 is refused before anything happens."""
-import os
 import subprocess
 import time
 
@@ -8,10 +7,10 @@ import pytest
 
 from tests.kit import servers
 from tests.kit.pgbouncer import PgBouncer
-from tests.kit.program import BUILD
 from tests.kit.stores import start_or_skip
 from tests.kit.waiting import LIMIT_S, wait_for
 from tests.shared.fleet import Fleet
+from tests.shared.unit import passes
 
 TASKS = "tasks: {quick: {run: {exec: ['true']}}}\n"
 REFUSED = "the pool in front of the server does not keep sessions"
@@ -58,13 +57,7 @@ def test_jobs_are_submitted_and_run_through_sessions(pooled):
 
 def test_notices_are_heard_through_sessions(pooled):
     pool = pooled("session").pool
-    program = BUILD / "tests" / "store" / "postgres" / "test_postgres_notify"
-    if not program.exists():
-        pytest.skip("the unit tests are not built")
-    env = dict(os.environ, REDRIVE_TEST_STORE="postgres", REDRIVE_TEST_POSTGRES=pool.url)
-    done = subprocess.run([str(program)], stdin=subprocess.DEVNULL, capture_output=True, text=True, env=env,
-                          timeout=LIMIT_S, check=False)
-    assert done.returncode == 0, done.stdout + done.stderr
+    passes("postgres/postgres_tests", "notify", REDRIVE_TEST_STORE="postgres", REDRIVE_TEST_POSTGRES=pool.url)
 
 
 def test_the_last_session_of_a_pool_is_enough_for_a_command(pooled):

@@ -1,5 +1,4 @@
 """A Redis store over TLS: it keeps its contract, and what is wrong with certificates or ports is named."""
-import os
 import pathlib
 import shutil
 import subprocess
@@ -14,6 +13,7 @@ from tests.kit.redis_tls import RedisTls
 from tests.kit.stores import start_or_skip
 from tests.kit.waiting import wait_for
 from tests.shared.fleet import Fleet
+from tests.shared.unit import passes
 
 CONFORMANCE = ("submit", "claim", "settle", "transactions", "two", "list")
 
@@ -68,13 +68,7 @@ def accepted(url):
 
 @pytest.mark.parametrize("name", CONFORMANCE)
 def test_the_contract_of_a_store_holds_over_tls(server, name):
-    program = BINARY.parent / "tests" / "store" / f"test_store_{name}"
-    if not program.exists():
-        pytest.skip("the tests of the stores are not built")
-    env = os.environ | {"REDRIVE_TEST_STORE": "redis", "REDRIVE_TEST_REDIS": server.tls_url(),
-                        "REDRIVE_STORE_TRANSACTIONS": "200", "REDRIVE_FAULT_STEP": "20"}
-    done = subprocess.run([str(program)], env=env, capture_output=True, text=True, timeout=120, check=False)
-    assert done.returncode == 0, done.stdout + done.stderr
+    passes("store_tests", name, REDRIVE_TEST_STORE="redis", REDRIVE_TEST_REDIS=server.tls_url())
 
 
 def test_the_check_of_a_store_says_that_there_is_tls(server):
