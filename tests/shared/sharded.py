@@ -20,13 +20,14 @@ tokens:
 {tokens}
 tasks:
   good: {{run: {{exec: ["true"], concurrency: 4}}}}
-  slow: {{run: {{exec: [sh, -c, "sleep 2"], concurrency: 4}}}}
-  brief: {{run: {{exec: [sh, -c, "sleep 5"]}}, lease: 3s}}
+  held: {{run: {{exec: [sh, -c, "{held}"], concurrency: 4}}}}
+  brief: {{run: {{exec: [sh, -c, "{held}"]}}, lease: 3s}}
   bad: {{run: {{exec: ["false"]}}, retry: {{max_attempts: 1}}, breaker: {{failure_threshold: 100, min_calls: 100}}}}
-  torn: {{run: {{exec: [sh, -c, '[ "$REDRIVE_TENANT" = acme ] || {{ sleep 2; exit 1; }}'], concurrency: 4}},
+  torn: {{run: {{exec: [sh, -c, '[ "$REDRIVE_TENANT" = acme ] || {{ {held}; exit 1; }}'], concurrency: 4}},
     retry: {{strategy: fixed, initial_delay: 1h, max_delay: 1h, total_timeout: 0}}}}
   long: {{lease: 3s}}
   far: {{}}
+  slow: {{}}
 cron:
   nightly: {{task: far, schedule: "0 3 * * *"}}
 {more}
@@ -34,14 +35,19 @@ cron:
 
 
 class Place(Bench):
-    """A folder with a configuration for shards."""
+    """A folder with a configuration for shards, whose tasks `held`, `brief` and `torn` do not end before let_go."""
 
     def __init__(self, directory, urls, more=""):
         super().__init__(directory)
         self.urls = urls
         tokens = "".join(token_line(tenant, "enqueue, work, read, admin", tenant) for tenant in TENANTS)
-        self.config.write_text(CONFIG.format(shards=json.dumps(urls), tokens=tokens, more=more))
+        self.gate = self.config.with_name("go")
+        held = f"until [ -e {self.gate} ]; do sleep 0.05; done"
+        self.config.write_text(CONFIG.format(shards=json.dumps(urls), tokens=tokens, held=held, more=more))
         self.config.chmod(0o600)
+
+    def let_go(self):
+        self.gate.touch()
 
     def run(self, *words, code=0):
         done = subprocess.run([str(BINARY), *words, "-c", str(self.config)], stdin=subprocess.DEVNULL,

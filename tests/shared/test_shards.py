@@ -176,9 +176,10 @@ def test_while_a_shard_is_away_its_tenants_are_told_and_the_others_go_on(tmp_pat
         place, second = two_servers(stack, tmp_path)
         server = place.serve().ready()
         acme, hooli = place.api(server, "acme"), place.api(server, "hooli")
-        held = hooli.submit("slow")
+        held = hooli.submit("held")
         wait_for(lambda: state_of(hooli, held) == "running", "the job that is held")
         second.kill()
+        place.let_go()
 
         refused = hooli.problem(503, "POST", "/jobs", {"task": "good"})
         assert "shard 2" in refused["detail"], refused
@@ -206,6 +207,7 @@ def test_a_failure_on_a_shard_that_is_away_does_not_stop_its_task(tmp_path):
         held = hooli.submit("torn")
         wait_for(lambda: state_of(hooli, held) == "running", "the job that is to fail")
         second.kill()
+        place.let_go()
         server.wait_log("settlement_failed")
         for _ in range(5):
             acme.submit("torn")
@@ -218,16 +220,18 @@ def test_a_failure_on_a_shard_that_is_away_does_not_stop_its_task(tmp_path):
 
 
 def test_a_worker_until_idle_waits_for_a_shard_that_is_slow(tmp_path):
-    """Another process holds hooli's file while acme's job ends; hooli's job becomes due meanwhile."""
+    """Another process holds hooli's file while hooli's job becomes due and acme's job ends."""
     bench = Place(tmp_path, [f"sqlite:{tmp_path}/shard-{i}.db" for i in range(2)])
-    bench.run("enqueue", "slow", "--tenant", "acme")
+    bench.run("enqueue", "held", "--tenant", "acme")
     bench.run("enqueue", "good", "--tenant", "hooli", "--delay", "1500ms")
+    due = time.monotonic() + 1.5
     worker = start_work(bench)
     wait_for(lambda: [job["state"] for job in bench.jobs("--tenant", "acme")] == ["running"], "acme's job")
     other = sqlite3.connect(bench.urls[1].removeprefix("sqlite:"), isolation_level=None)
     other.execute("BEGIN IMMEDIATE")
+    wait_for(lambda: time.monotonic() > due, "hooli's job to be due")
+    bench.let_go()
     wait_for(lambda: [job["state"] for job in bench.jobs("--tenant", "acme")] == ["completed"], "its end")
-    time.sleep(1)
     other.execute("ROLLBACK")
     other.close()
     out, said = worker.communicate(timeout=LIMIT_S)
@@ -238,11 +242,12 @@ def test_a_worker_until_idle_waits_for_a_shard_that_is_slow(tmp_path):
 def test_a_worker_until_idle_names_a_shard_that_is_away(tmp_path):
     with contextlib.ExitStack() as stack:
         place, second = two_servers(stack, tmp_path)
-        place.run("enqueue", "slow", "--tenant", "acme")
+        place.run("enqueue", "held", "--tenant", "acme")
         place.run("enqueue", "good", "--tenant", "hooli", "--delay", "1h")
         worker = start_work(place)
         wait_for(lambda: [job["state"] for job in place.jobs("--tenant", "acme")] == ["running"], "acme's job")
         second.kill()
+        place.let_go()
         out, said = worker.communicate(timeout=LIMIT_S)
         assert worker.returncode == 1, out + said
         assert json.loads(out)["completed"] == 1
@@ -257,6 +262,7 @@ def test_a_worker_until_idle_gives_up_a_job_of_a_shard_that_is_away(tmp_path):
         worker = start_work(place)
         wait_for(lambda: [job["state"] for job in place.jobs("--tenant", "hooli")] == ["running"], "hooli's job")
         second.kill()
+        place.let_go()
         out, said = worker.communicate(timeout=LIMIT_S)
         assert worker.returncode == 1, out + said
         assert "settlement_lost" in said and "shard 2" in said, said
