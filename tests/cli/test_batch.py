@@ -12,8 +12,7 @@ import time
 
 import pytest
 
-from tests.handlers.testimony import HANDLERS
-from tests.kit.program import environment
+from tests.kit.program import HANDLERS, environment
 from tests.kit.waiting import wait_for
 
 HANDLER = HANDLERS / "batch_handler.py"

@@ -2,11 +2,14 @@
 says, and writes down what it did."""
 import json
 import os
+import pathlib
 import random
 import sys
 import time
 
-from testimony import Log, digest, fate, status
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2]))
+from fate import fate, status  # noqa: E402
+from tests.judge.events import Log, digest  # noqa: E402
 
 MESSAGES = {"TRANSIENT_FAIL": "try again", "PERMANENT_FAIL": "never"}
 

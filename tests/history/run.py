@@ -5,8 +5,8 @@
 
 Clients submit and work over HTTP and Faktory, `redrive serve` and `redrive work` processes run jobs, and for so many
 seconds one fault follows the other (faults.py). Then the faults end, the order of a queue is tried, all jobs come to their
-end, and the history is judged (checker.py), as is what is left in the store (tests/torture/evidence.py). Processes, clients
-and handlers are those of the torture rig.
+end, and the history is judged, with what the store says in the end (tests/judge). Processes, clients and handlers are those of the
+torture rig.
 
     kill        one process, all of them, or the clients too
     pause       SIGSTOP, for longer than a lease
@@ -16,7 +16,7 @@ and handlers are those of the torture rig.
     upgrade     all processes are replaced, one by one, by another build; only with --upgrade
 
 A SQLite file has no network, and its clock is that of the processes: partition and skew are left out there. A history with
-complaints is kept; `checker.py FILE` judges it again.
+complaints is kept; `python3 -m tests.judge.verdict FILE` judges it again.
 """
 import argparse
 import contextlib
@@ -29,17 +29,17 @@ import subprocess
 import sys
 import time
 
-from tests.handlers.testimony import fate
-from tests.history import checker
+from tests.handlers.fate import fate
 from tests.history.faults import Faults
-from tests.history.wallclock import ClockWatch, clock_offset
+from tests.judge.events import story
+from tests.judge.verdict import Complaint, judged, save
+from tests.judge.wallclock import ClockWatch
 from tests.kit import servers
 from tests.kit.delay import DelayProxy
 from tests.kit.network import Cable, OpenPostgres, OpenRedis, Unavailable
 from tests.kit.program import BINARY, ROOT
 from tests.kit.skew import skewed_clock
 from tests.torture.client import HttpClient
-from tests.torture.evidence import Evidence, complaints
 from tests.torture.rig import Member, Rig
 
 STORES = ("sqlite", "postgres", "redis")
@@ -47,14 +47,8 @@ FAULTS = ("kill", "pause", "partition", "skew", "upgrade")
 OF_SQLITE = ("kill", "pause", "upgrade")
 OPEN = {"postgres": OpenPostgres, "redis": OpenRedis}
 
-BACKOFF_S = 0.2  # of the configuration of the rig
 ALONE = "ordered-alone"  # a queue that only the probe of the order uses
 PROBES = 40
-
-
-def contract_of(kind):
-    """On a shared store another process may have set a job aside for a second; half a second more for a busy machine."""
-    return checker.Contract(backoff_s=BACKOFF_S, ordered=frozenset({"ordered", ALONE}), reserved_s=0.05 if kind == "sqlite" else 1.5)
 
 
 # ---- Processes and what may be done to them ------------------------------------------------------
@@ -177,35 +171,24 @@ class Trial:
 
     # ---- The judgement ---------------------------------------------------------------------------
 
+    def contract(self):
+        """With a wall clock that was set meanwhile the times of the store are known less well. On a shared store another process may
+        have set a job aside for a second; half a second more for a busy machine."""
+        promised = self.rig.contract()
+        return dataclasses.replace(promised, ordered=frozenset({"ordered", ALONE}), reserved_s=0.05 if self.kind == "sqlite" else 1.5,
+                                   slack_s=promised.slack_s + self.clock.offsets.moved(0, time.monotonic()))
+
     def run_and_judge(self, seconds):
-        """As judge(); a run that breaks off is the one complaint then."""
+        """The history, and a judge who has heard it. Of a run that breaks off that is the one complaint."""
         try:
             self.run(seconds)
         except AssertionError as broken:
-            return self.rig.testimony(), [f"the run broke off: {broken}"], []
-        return self.judge()
-
-    def contract(self):
-        """With a wall clock that was set meanwhile the times of the store are known less well."""
-        promised = contract_of(self.kind)
-        return dataclasses.replace(promised, slack_s=promised.slack_s + self.clock.offsets.moved(0, time.monotonic()))
-
-    def judge(self):
-        """The history with what the store says in the end, all complaints as text, and the jobs that have some."""
-        evidence = Evidence(self.rig.store, self.rig.testimony())
-        history = history_of(evidence)
-        found = checker.complaints(history, self.contract())
-        return history, [str(one) for one in found] + complaints(evidence, self.rig.stops), [one.id for one in found]
-
-
-def history_of(evidence):
-    """What clients, handlers and the rig wrote down, and what the store says in the end, as events."""
-    now, offset = time.monotonic(), clock_offset()
-    records = [{"event": "record", "id": job_id, "mono": now, "attempt": row["number"], "outcome": row["outcome"],
-                "error": row["error"], "ended": row["ended_ms"] / 1000 - offset, "next": row["next_ms"] / 1000 - offset}
-               for job_id, rows in evidence.attempts.items() for row in rows]
-    finals = [{"event": "final", "id": job_id, "mono": now, "state": job["state"]} for job_id, job in evidence.jobs.items()]
-    return evidence.log + records + finals
+            written = self.rig.written()
+            judge = judged(written, self.contract())
+            judge.complaints = [Complaint("broken off", None, str(broken))]
+            return written, judge
+        history = self.rig.history()
+        return history, judged(history, self.contract())
 
 
 def keep(folder, trial, history, seed):
@@ -213,7 +196,7 @@ def keep(folder, trial, history, seed):
     place = pathlib.Path(folder) / f"{trial.kind}-{seed}"
     shutil.rmtree(place, ignore_errors=True)
     shutil.copytree(trial.rig.place, place, ignore=shutil.ignore_patterns("*-shm"))
-    checker.save(history, trial.contract(), place / "history.jsonl")
+    save(history, trial.contract(), place / "history.jsonl")
     return place / "history.jsonl"
 
 
@@ -224,16 +207,16 @@ def try_store(kind, seconds, faults, seed, other=None, keep_in=None, drain_s=300
         trial = Trial(stack, kind, seed, faults, other, drain_s)
         for text in trial.missing:
             print(f"history on {kind}: left out: {text}")
-        history, found, ids = trial.run_and_judge(seconds)
-        counts = checker.figures(history)
+        history, judge = trial.run_and_judge(seconds)
+        found, counts = judge.complaints, judge.books.totals
         print(f"history on {kind}: " + ", ".join(f"{n} {name}" for name, n in trial.faults.counts.items())
               + f"; {counts['submitted']} jobs, {counts['unknown']} without an answer, {counts['starts']} starts, "
               f"{counts['retries']} of them again; {time.monotonic() - began:.0f} s, seed {seed}: {len(found)} complaints",
               flush=True)
-        for text in found[:20]:
-            print("  " + text)
-        for job_id in ids[:2]:
-            print(f"  history of {job_id}:", *checker.witness(history, job_id), sep="\n    ")
+        for complaint in found[:20]:
+            print(f"  {complaint}")
+        for job_id in list(dict.fromkeys(complaint.id for complaint in found if complaint.id))[:2]:
+            print(f"  history of {job_id}:", *story(history, job_id), sep="\n    ")
         if found and keep_in:
             print(f"  kept: {keep(keep_in, trial, history, seed)}", flush=True)
     return found

@@ -15,6 +15,8 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 BINARY = pathlib.Path(os.environ.get("REDRIVE_BIN", ROOT / "build" / "redrive")).resolve()
 #: Programs that are made for tests are here.
 BUILD = pathlib.Path(os.environ.get("REDRIVE_BUILD", BINARY.parent)).resolve()
+#: Programs that jobs run in tests.
+HANDLERS = ROOT / "tests" / "handlers"
 
 # No call has work to do; one that takes this long hangs.
 TIMEOUT_S = 60

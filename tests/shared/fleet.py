@@ -4,18 +4,18 @@ import json
 import subprocess
 import sys
 
-from tests.handlers import testimony
-from tests.handlers.testimony import HANDLERS
-from tests.kit.program import BINARY, environment
+from tests.judge import events
+from tests.kit.program import BINARY, HANDLERS, environment
 from tests.kit.server import Bench
 from tests.kit.waiting import LIMIT_S
 
 # A task's `run`, whose places are `processes` in each process.
-WITNESS = "run: {{stream: [{python}, {handler}, DIR/logs/witness.log], processes: {processes}}}"
+NOTING = "run: {{stream: [{python}, {handler}, DIR/logs/handler.log], processes: {processes}}}"
 
 
-def run_by_witness(processes):
-    return WITNESS.format(python=sys.executable, handler=HANDLERS / "witness.py", processes=processes)
+def run_noting(processes):
+    """Handlers that write down what they do."""
+    return NOTING.format(python=sys.executable, handler=HANDLERS / "noting_handler.py", processes=processes)
 
 
 class Fleet(Bench):
@@ -39,8 +39,8 @@ class Fleet(Bench):
         return [json.loads(line) for line in done.stdout.splitlines()]
 
     def seen(self, event):
-        """What witnesses have written down, in the order in which it happened."""
-        return [entry for entry in testimony.read(self.logs) if entry["event"] == event]
+        """What handlers have written down, in the order in which it happened."""
+        return [entry for entry in events.read(self.logs) if entry["event"] == event]
 
 
 class Client:

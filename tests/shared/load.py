@@ -3,11 +3,11 @@ import collections
 import json
 import subprocess
 
-from tests.torture.evidence import counts
+from tests.judge.events import counts
 
 
 def settled(rig):
-    load = counts(rig.testimony())
+    load = counts(rig.written())
     return min(load[interface, "settled"] for interface in ("http", "faktory"))
 
 

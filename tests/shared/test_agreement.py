@@ -6,7 +6,7 @@ import threading
 import time
 
 from tests.kit.waiting import wait_for
-from tests.shared.fleet import Client, run_by_witness
+from tests.shared.fleet import Client, run_noting
 from tests.shared.load import settled
 from tests.torture.rig import Rig
 
@@ -179,7 +179,7 @@ def test_eight_processes_send_one_probe_at_a_time(fleet):
 
 
 def test_concurrency_is_limited_over_all_processes(fleet):
-    fleet.configure("tasks:\n  slow: {limits: {concurrency: 3}, " + run_by_witness(4) + "}\n")
+    fleet.configure("tasks:\n  slow: {limits: {concurrency: 3}, " + run_noting(4) + "}\n")
     fleet.work()
     fleet.work()
     workers = 0
@@ -194,7 +194,7 @@ def test_concurrency_is_limited_over_all_processes(fleet):
 
 
 def test_rate_is_limited_over_all_processes(fleet):
-    fleet.configure("tasks:\n  paced: {limits: {rate: 10/s, burst: 5}, " + run_by_witness(4) + "}\n")
+    fleet.configure("tasks:\n  paced: {limits: {rate: 10/s, burst: 5}, " + run_noting(4) + "}\n")
     fleet.work()
     fleet.work()
     fleet.submit("paced", [{}] * 25)
@@ -208,7 +208,7 @@ def test_rate_is_limited_over_all_processes(fleet):
 
 
 def test_eight_processes_keep_to_a_limit_of_one(fleet):
-    fleet.configure("tasks:\n  alone: {limits: {concurrency: 1}, " + run_by_witness(1) + "}\n")
+    fleet.configure("tasks:\n  alone: {limits: {concurrency: 1}, " + run_noting(1) + "}\n")
     for _ in range(EIGHT):
         fleet.work()
     began = time.monotonic()
@@ -222,7 +222,7 @@ def test_eight_processes_keep_to_a_limit_of_one(fleet):
 def test_eight_processes_on_one_rate_get_on(fleet):
     """All of them change the same row with each claim: whoever comes second tries again, and none of them
     goes without for long."""
-    fleet.configure("tasks:\n  paced: {limits: {rate: 100/s, burst: 20}, " + run_by_witness(2) + "}\n")
+    fleet.configure("tasks:\n  paced: {limits: {rate: 100/s, burst: 20}, " + run_noting(2) + "}\n")
     for _ in range(EIGHT):
         fleet.work()
     began = time.monotonic()
@@ -239,7 +239,7 @@ def test_eight_processes_on_one_rate_get_on(fleet):
 
 
 def test_pause_by_one_process_stops_the_others_within_a_second(fleet):
-    fleet.configure("tasks:\n  short: {" + run_by_witness(2) + "}\n")
+    fleet.configure("tasks:\n  short: {" + run_noting(2) + "}\n")
     fleet.work()
     fleet.work()
     fleet.submit("short", [{"sleep": 0.02}] * 400)
@@ -259,7 +259,7 @@ def test_pause_by_one_process_stops_the_others_within_a_second(fleet):
 
 
 def test_jobs_of_a_killed_worker_come_back_after_their_lease(fleet):
-    fleet.configure("tasks:\n  long: {lease: 2s, heartbeat: 300ms, " + run_by_witness(2) + "}\n")
+    fleet.configure("tasks:\n  long: {lease: 2s, heartbeat: 300ms, " + run_noting(2) + "}\n")
     dying = fleet.work()
     submitted = time.time()
     jobs = fleet.submit("long", [{"sleep": 3}] * 2)

@@ -148,7 +148,7 @@ def test_replica_takes_over_and_back_and_work_goes_on(durable, make_rig):
     endure(rig, fail_over, fail_back, rig.take_back_lost_fetches, judge=False)
     invariants_hold(rig)
     there = {job["id"] for job in rig.store.jobs()}
-    lost = [entry for entry in rig.testimony() if entry["event"] == "acknowledged" and entry["id"] not in there]
+    lost = [entry for entry in rig.written() if entry["event"] == "acknowledged" and entry["id"] not in there]
     assert all(any(abs(entry["at"] - at) < MOMENTS_S for at in killed) for entry in lost), lost
 
 

@@ -109,7 +109,7 @@ def test_asynchronous_standby_may_lose_the_latest_and_no_more(make_server, make_
 def lost_and_kept(rig):
     """What was acknowledged, and is gone or there in the end."""
     there = {job["id"] for job in rig.store.jobs()}
-    acknowledged = [entry for entry in rig.testimony() if entry["event"] == "acknowledged"]
+    acknowledged = [entry for entry in rig.written() if entry["event"] == "acknowledged"]
     return ([entry for entry in acknowledged if entry["id"] not in there],
             [entry for entry in acknowledged if entry["id"] in there])
 

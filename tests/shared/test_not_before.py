@@ -12,7 +12,7 @@ import pytest
 from tests.kit.delay import DelayProxy
 from tests.kit.program import BINARY, environment
 from tests.kit.waiting import LIMIT_S, wait_for
-from tests.shared.fleet import Client, run_by_witness
+from tests.shared.fleet import Client, run_noting
 
 ROUND_TRIP_MS = 40  # of the network before the store: each answer is half of it old, and half of it late
 DELAY_S = 2
@@ -98,7 +98,7 @@ def under_load(server, *calls):
 
 def test_no_delayed_job_starts_before_its_time(store_fleet):
     fleet = store_fleet
-    fleet.configure(TASKS.replace("PROCESSES", run_by_witness(2)))
+    fleet.configure(TASKS.replace("PROCESSES", run_noting(2)))
     server = fleet.serve()
     fleet.work()
     taken, load = under_load(server, *[(submit_delayed, server)] * CLIENTS, (submit_by_command, fleet),
@@ -123,7 +123,7 @@ def test_no_delayed_job_starts_before_its_time(store_fleet):
 
 def test_a_failed_attempt_waits_for_all_of_its_delay(store_fleet):
     fleet = store_fleet
-    fleet.configure(TASKS.replace("PROCESSES", run_by_witness(1)))
+    fleet.configure(TASKS.replace("PROCESSES", run_noting(1)))
     server = fleet.serve()
     client = Client(server)
     status, body, _ = client.ask("POST", "/jobs", [{"task": "failing", "payload": {}}] * FAILING)

@@ -5,7 +5,7 @@ import pytest
 
 from tests.kit.lossy import Lossy
 from tests.kit.waiting import wait_for
-from tests.shared.fleet import Fleet, run_by_witness
+from tests.shared.fleet import Fleet, run_noting
 
 JOBS = 200
 WAITING = ("scheduled", "retrying", "queued", "running", "parked")
@@ -23,7 +23,7 @@ def make_lossy(make_server, tmp_path):
 
 def test_lost_answers_to_commits_take_no_slot_twice(lossy):
     server, proxy, fleet = lossy
-    fleet.configure(f"tasks: {{few: {{retry: {{max_retries: 0}}, limits: {{concurrency: 3}}, {run_by_witness(4)}}}}}\n")
+    fleet.configure(f"tasks: {{few: {{retry: {{max_retries: 0}}, limits: {{concurrency: 3}}, {run_noting(4)}}}}}\n")
     for _ in range(5):
         fleet.submit("few", [{}] * 16)
     worker = fleet.work()
@@ -38,7 +38,7 @@ def test_lost_answers_to_commits_take_no_slot_twice(lossy):
 
 def test_lost_answers_to_commits_cost_no_attempts(lossy):
     server, proxy, fleet = lossy
-    fleet.configure(f"tasks: {{once: {{retry: {{max_retries: 0}}, {run_by_witness(4)}}}}}\n")
+    fleet.configure(f"tasks: {{once: {{retry: {{max_retries: 0}}, {run_noting(4)}}}}}\n")
     ids = [job for _ in range(10) for job in fleet.submit("once", [{}] * (JOBS // 10))]
     worker = fleet.work()
     wait_for(lambda: len(fleet.seen("end")) >= JOBS, lambda: f"{len(fleet.seen('end'))} of {JOBS} have run")

@@ -12,7 +12,7 @@ from tests.kit.network import Unavailable
 from tests.kit.program import BINARY, environment
 from tests.kit.skew import skewed_clock
 from tests.kit.waiting import LIMIT_S, wait_for
-from tests.shared.fleet import run_by_witness
+from tests.shared.fleet import run_noting
 
 HOUR = 3600
 
@@ -34,7 +34,7 @@ def enqueue(fleet, env, *words):
 
 
 def test_clocks_that_are_an_hour_off_do_no_harm(fleet, skew):
-    fleet.configure("tasks:\n  job: {lease: 1s, heartbeat: 300ms, " + run_by_witness(3) + "}\n")
+    fleet.configure("tasks:\n  job: {lease: 1s, heartbeat: 300ms, " + run_noting(3) + "}\n")
     early, late = skew(HOUR), skew(-HOUR)
     workers = [fleet.work(env=early), fleet.work(env=late)]
     asked = {}

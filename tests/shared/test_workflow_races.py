@@ -12,7 +12,7 @@ import sys
 import threading
 import time
 
-from tests.handlers.testimony import HANDLERS
+from tests.kit.program import HANDLERS
 from tests.kit.waiting import wait_for
 from tests.shared.fleet import Client, Fleet
 

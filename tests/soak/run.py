@@ -10,7 +10,7 @@ what was done in that time.
 
 Memory, descriptors and threads of each process, the size of each store, the rate and the latencies are sampled, written to
 FOLDER/samples.json and drawn as FOLDER/soak.svg. It fails if one of those of BOUNDS grows (growth.py), if a cron tick is
-missing or doubled, if jobs are left over, or if the history of the jobs has a complaint (tests/history/checker.py). All of those
+missing or doubled, if jobs are left over, or if the history of the jobs has a complaint (tests/judge). All of those
 are written to FOLDER/complaints.txt, with the history of each job that has one. A wait during which the wall clock of the machine was
 set is judged less strictly; how often that was is printed.
 """
@@ -28,14 +28,16 @@ import threading
 import time
 import urllib.parse
 
-from tests.history.checker import LIVE, Contract
-from tests.history.wallclock import ClockWatch
+from tests.judge.events import Follower
+from tests.judge.promises import Contract
+from tests.judge.wallclock import ClockWatch
 from tests.kit import servers
 from tests.kit.program import BINARY
 from tests.soak import growth, picture
 from tests.soak.growth import Bound
-from tests.soak.running import Follower, RunningJudge
-from tests.torture.rig import Rig
+from tests.soak.latencies import TimedJudge
+from tests.torture.rig import BACKOFF_S, Rig
+from tests.torture.stores import LIVE
 
 STORES = ("sqlite", "postgres", "redis", "memory")
 # A handler has four descriptors in the process that runs it, and a few of them come and go.
@@ -59,7 +61,6 @@ tasks:
 cron:
   minutely: {{task: tick, schedule: '* * * * *', overlap: allow}}
 """
-BACKOFF_S = 0.2
 ATTEMPTS = 5
 SAMPLE_S = 2
 FORGET_S = 60  # after its last event a job that has ended is judged
@@ -112,8 +113,8 @@ class Site:
         store = self.server.url if self.server else "memory:" if kind == "memory" else None
         self.rig = stack.enter_context(contextlib.closing(SoakRig(1, place=place, store=store, servers=1,
                                                                   workers=0 if kind == "memory" else 1)))
-        self.judge = RunningJudge(Contract(backoff_s=BACKOFF_S, removed=frozenset({"completed", "dead_letter"})), offsets.moved,
-                                  ATTEMPTS)
+        self.judge = TimedJudge(Contract(backoff_s=BACKOFF_S, removed=frozenset({"completed", "dead_letter"}), attempts=ATTEMPTS),
+                                offsets.moved)
         self.follower = Follower(self.rig.logs)
         self.port = self.rig.ports[0][0]
         self.pace = pathlib.Path(f"{self.rig.hold}.pace")
@@ -223,7 +224,7 @@ class Soak:
         self.series = {}  # quantity -> name -> pairs
         self.began = 0.0
         self.errors = []
-        self.witnesses = []  # lines on each job with a complaint
+        self.stories = []  # lines on each job with a complaint
 
     def add(self, quantity, name, value):
         if value is not None:
@@ -288,12 +289,11 @@ class Soak:
                 site.rig.end(client)
             site.judge.feed(site.follower.read())
             self.check_ticks(site)
-            site.judge.finish(lambda job_id, site=site: state_of(site, job_id))
+            site.judge.finish(lambda job_id, site=site: final_of(site, job_id))
             if left := site.waiting():
                 self.errors.append(f"{site.kind}: {left} jobs have not ended")
-            self.witnesses += witnesses_of(site)
-            self.errors += [f"{site.kind}: {found} (its last event at {at - self.began:.1f} s)"
-                            for found, at in zip(site.judge.complaints, site.judge.times, strict=True)]
+            self.stories += stories_of(site)
+            self.errors += [f"{site.kind}: {found} (its last event at {found.at - self.began:.1f} s)" for found in site.judge.complaints]
             for member in site.rig.members:
                 site.rig.end(member.process)
 
@@ -317,17 +317,17 @@ class Soak:
                     self.errors.append(f"{name}: {quantity} grows by {verdict.rise:.2f} in the second half, {verdict.limit:.2f} allowed")
 
 
-def witnesses_of(site):
+def stories_of(site):
     """What clients and handlers wrote down about each job with a complaint, and what the store has of it now."""
-    for job_id, lines in site.judge.histories.items():
+    for job_id, lines in site.judge.stories.items():
         yield f"{site.kind}: {job_id}"
         yield from lines
         yield f"  in the store: {json.dumps(site.ask('GET', '/v1/jobs/' + urllib.parse.quote(job_id, safe='')))}"
 
 
-def state_of(site, job_id):
+def final_of(site, job_id):
     job = site.ask("GET", "/v1/jobs/" + urllib.parse.quote(job_id, safe=""))
-    return job["state"] if job else None
+    return {name: job[name] for name in ("state", "attempts", "max_attempts")} if job else None
 
 
 def picture_of(soak):
@@ -380,7 +380,7 @@ def main():
               + f"; {sum(site.judge.excused for site in sites)} jobs were excused by that")
         soak.judge_growth()
         print(f"  {args.into / 'soak.svg'}")
-    (args.into / "complaints.txt").write_text("".join(line + "\n" for line in soak.errors + soak.witnesses), "utf-8")
+    (args.into / "complaints.txt").write_text("".join(line + "\n" for line in soak.errors + soak.stories), "utf-8")
     for error in soak.errors[:30]:
         print("  " + error)
     print(f"soak: {len(soak.errors)} complaints")

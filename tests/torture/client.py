@@ -21,7 +21,8 @@ import threading
 import time
 import traceback
 
-from tests.handlers.testimony import Log, digest, fate, status
+from tests.handlers.fate import fate, status
+from tests.judge.events import Log, digest
 
 # Nothing takes that long; what does, hangs.
 LIMIT_S = 60

@@ -192,8 +192,8 @@ class DamageRig(rig.Rig):
     def judge_the_rest(self):
         """Complaints of jobs that were not damaged, and of sizes; counters have counted the others too."""
         ids = set(self.spoilt.values())
-        return [text for text in self.judge()
-                if text.split(":", maxsplit=1)[0] not in ids and not text.startswith("figures: jobs_")]
+        return [found for found in self.judge()
+                if found.id not in ids and not (found.kind == "figures" and found.text.startswith("jobs_"))]
 
 
 def torture(rig_, rounds, letters):
@@ -244,7 +244,7 @@ def main():
     print(f"damage on redis: {did['spoilt']} rows damaged, {did['kept']} set aside, {did['answers']} answers, "
           f"{time.monotonic() - started:.0f} s, seed {args.seed}: {len(found)} complaints")
     for complaint in found[:20]:
-        print("  " + complaint)
+        print(f"  {complaint}")
     sys.exit(1 if found else 0)
 
 

@@ -2,11 +2,11 @@
 
     python3 -m tests.torture.power [--cuts N] [--store sqlite|postgres|redis] [--seed N] [--no-sync]
 
-The store is on an ext4 file system of its own, in an image on a loop device. Clients submit, claim and settle over HTTP, and
-note each acknowledged request, in memory, with the time at which its answer came. Then the file system is shut down
+The store is on an ext4 file system of its own, in an image on a loop device. Clients (client.py) submit, claim and settle over HTTP, and
+write down what they ask and are answered. Then the file system is shut down
 (EXT4_IOC_SHUTDOWN without a flush of its log): from that moment on nothing reaches the image, and what was
 written but not synced is gone, as after a power cut. All processes are killed, the image is checked and mounted
-again, the servers are started, and each acknowledged request is looked for.
+again, the servers are started, and each job of that time is looked for and judged.
 
 A sync that is under way at the cut may still return without an error, so that an answer counts only if it came
 before the cut began.
@@ -27,19 +27,23 @@ import struct
 import subprocess
 import sys
 import tempfile
-import threading
 import time
 
+from tests.judge.events import Follower
+from tests.judge.promises import Contract
+from tests.judge.verdict import complaints
 from tests.kit import servers
 from tests.kit.ports import free_port
-from tests.kit.program import BINARY, BUILD
+from tests.kit.program import BINARY, BUILD, ROOT
 
 NO_SYNC = BUILD / "tests" / "faults" / "nosync.so"
 EXT4_IOC_SHUTDOWN = 0x8004587D
 WITHOUT_LOG_FLUSH = 2
 IMAGE_MIB = 256
 SKIPPED = 77
-SUBMITTERS, WORKERS = 3, 2
+CLIENTS = 3
+BACKOFF_S = 0.1
+ANSWERS = ("acknowledged", "start", "extended", "settled", "refused")
 
 CONFIG = """\
 store: {url}
@@ -100,55 +104,6 @@ class Disk:
             raise RuntimeError(f"e2fsck: {done.stdout}{done.stderr}")
 
 
-class Client(threading.Thread):
-    """Asks until it is told to stop, or the server is gone."""
-
-    def __init__(self, port, name, notes):
-        super().__init__(daemon=True)
-        self.connection = http.client.HTTPConnection("127.0.0.1", port, timeout=10)
-        self.name, self.notes, self.stopped = name, notes, threading.Event()
-
-    def ask(self, path, body):
-        self.connection.request("POST", "/v1" + path, json.dumps(body), {"Content-Type": "application/json"})
-        answer = self.connection.getresponse()
-        text = answer.read()
-        return time.monotonic(), answer.status, json.loads(text)
-
-    def run(self):
-        with contextlib.suppress(OSError, http.client.HTTPException, ValueError):
-            while not self.stopped.is_set():
-                self.act()
-
-
-class Submitter(Client):
-    made = 0
-
-    def act(self):
-        ids = [f"{self.name}-{self.made + i}" for i in range(random.choice((1, 1, 1, 5)))]
-        self.made += len(ids)
-        came_s, status, said = self.ask("/jobs", [{"id": i, "task": "remote", "payload": {"for": i}} for i in ids])
-        if status == 201 and len(said["items"]) == len(ids):
-            self.notes += [(came_s, "submitted", i, None) for i in ids]
-
-
-class Worker(Client):
-    def act(self):
-        came_s, status, said = self.ask("/claim", {"n": 3, "worker": self.name, "wait": 0.2, "lease": 2})
-        if status != 200:
-            return
-        items = []
-        for job in said["jobs"]:
-            self.notes.append((came_s, "started", job["id"], job["attempt"]))
-            verdict = random.choice(("SUCCESS", "SUCCESS", "SUCCESS", "TRANSIENT_FAIL"))
-            items.append({"id": job["id"], "token": job["token"], "status": verdict})
-        if not items:
-            return
-        came_s, status, said = self.ask("/settle", {"items": items})
-        if status == 200:
-            self.notes += [(came_s, "settled", answer["id"], answer["state"])
-                           for answer in said["items"] if answer["status"] == 200]
-
-
 class Rig:
     def __init__(self, disk, place, store, seed, no_sync):
         self.random = random.Random(seed)
@@ -157,8 +112,11 @@ class Rig:
         self.env = {**os.environ, **({"LD_PRELOAD": str(NO_SYNC)} if no_sync else {})}
         self.server = self.redrive = None
         self.cuts = 0
-        self.clients = 0
-        self.notes = []
+        self.clients = []
+        self.logs = place / "logs"
+        self.logs.mkdir()
+        self.follower = Follower(self.logs)
+        self.history = []  # of all cuts
         self.checked = 0
         if store != "sqlite":
             tempfile.tempdir = str(self.disk.mount)
@@ -192,71 +150,70 @@ class Rig:
             return 0, None
 
     def kill(self):
-        if self.redrive:
-            self.redrive.kill()
-            self.redrive.wait()
-            self.redrive = None
+        for process in (*self.clients, *([self.redrive] if self.redrive else [])):
+            process.kill()
+            process.wait()
+        self.clients, self.redrive = [], None
         if self.server:
             self.server.kill()
 
+    def start_clients(self):
+        """Until each has begun."""
+        logs = [self.logs / f"client-{self.cuts}-{i}.log" for i in range(CLIENTS)]
+        self.clients = [subprocess.Popen([sys.executable, "-m", "tests.torture.client", "http", log.stem, log,
+                                          self.logs / "hold", str(self.port)], stdout=subprocess.DEVNULL, cwd=ROOT) for log in logs]
+        end_s = time.monotonic() + 30
+        while time.monotonic() < end_s and not all(log.exists() and log.stat().st_size > 0 for log in logs):
+            time.sleep(0.02)
+
     def cut(self):
-        """Work for a moment; then the power fails. What was acknowledged before stays in self.notes."""
-        self.clients += 1
-        notes = []
-        crew = [Submitter(self.port, f"s{self.clients}x{i}", notes) for i in range(SUBMITTERS)]
-        crew += [Worker(self.port, f"w{self.clients}x{i}", notes) for i in range(WORKERS)]
-        for client in crew:
-            client.start()
+        """Work for a moment; then the power fails. Gives the ids of the jobs that were in it."""
+        self.start_clients()
         time.sleep(0.2 + self.random.random())
+        assert all(client.poll() is None for client in self.clients), "a client had an answer that it must not have"
         cut_s = self.disk.cut()
-        for client in crew:
-            client.stopped.set()
         self.kill()
-        for client in crew:
-            client.join()
         self.disk.unplug()
         self.disk.check()
         self.disk.plug_in()
         self.cuts += 1
-        return [note for note in notes if note[0] < cut_s]
+        written = [event for event in self.follower.read() if event["mono"] < cut_s or event["event"] not in ANSWERS]
+        self.history += written
+        return {event["id"] for event in written}
 
-    def judge(self, notes):
-        """What is not as it was acknowledged."""
-        complaints = []
-        for _, what, job_id, value in notes:
+    def judge(self, ids):
+        """Of these jobs, all that was ever written down, and what the store says."""
+        history = [event for event in self.history if event["id"] in ids]
+        for job_id in ids:
             status, job = self.get(f"/jobs/{job_id}")
             self.checked += 1
-            if status != 200:
-                complaints.append(f"{job_id} was {what}, and is not there: {status}")
-            elif what == "settled" and value == "completed" and job["state"] != "completed":
-                complaints.append(f"{job_id} was completed, and is {job['state']}")
-            elif what == "started" and job["attempts"] < value:
-                complaints.append(f"{job_id} was started {value} times, and counts {job['attempts']}")
-        return complaints
-
+            if status == 200:
+                history.append({"event": "final", "id": job_id, "mono": time.monotonic(),
+                                **{name: job[name] for name in ("state", "attempts", "max_attempts")}})
+        return complaints(history, Contract(backoff_s=BACKOFF_S, finished=False))
 
 def run(options, disk, place):
     rig = Rig(disk, place, options.store, options.seed, options.no_sync)
-    complaints = []
+    found = []
     try:
         rig.start()
-        while rig.cuts < options.cuts and not complaints:
-            notes = rig.cut()
+        while rig.cuts < options.cuts and not found:
+            ids = rig.cut()
             try:
                 rig.start()
             except RuntimeError as error:
-                complaints = [str(error)]
+                found = [str(error)]
                 break
-            complaints = rig.judge(notes)
+            found = rig.judge(ids)
             doctor = subprocess.run([BINARY, "doctor", "--config", rig.config], capture_output=True, text=True)
             if doctor.returncode not in (0, 2):
-                complaints.append(f"redrive doctor: {doctor.stdout}{doctor.stderr}")
+                found.append(f"redrive doctor: {doctor.stdout}{doctor.stderr}")
     finally:
         rig.kill()
-    for complaint in complaints[:20]:
+    for complaint in found[:20]:
         print(complaint)
-    print(f"{options.store}: {rig.cuts} power cuts, {rig.checked} acknowledged requests looked for, {len(complaints)} complaints")
-    return complaints
+    print(f"{options.store}: {rig.cuts} power cuts, {rig.checked} jobs looked for, {len(found)} complaints")
+    return found
 
 
 def main():
@@ -266,15 +223,14 @@ def main():
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--no-sync", action="store_true", help="fsync does nothing: jobs must be lost")
     options = parser.parse_args()
-    random.seed(options.seed)
     with tempfile.TemporaryDirectory(prefix="redrive-power-") as place:
         try:
             with contextlib.closing(Disk(pathlib.Path(place))) as disk:
-                complaints = run(options, disk, pathlib.Path(place))
+                found = run(options, disk, pathlib.Path(place))
         except (CannotCut, servers.Missing) as error:
             print(f"skipped: {error}")
             return SKIPPED
-    return 1 if bool(complaints) != options.no_sync else 0
+    return 1 if bool(found) != options.no_sync else 0
 
 
 if __name__ == "__main__":

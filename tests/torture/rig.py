@@ -28,15 +28,15 @@ import sys
 import tempfile
 import time
 
-from tests.handlers import testimony
+from tests.judge import events, verdict
+from tests.judge.promises import Contract
 from tests.kit import servers
 from tests.kit.ports import lasting_port, wait_until_free
-from tests.kit.program import BINARY, ROOT
+from tests.kit.program import BINARY, HANDLERS, ROOT
 from tests.kit.waiting import look_again
 from tests.torture.client import FaktoryClient
-from tests.torture.evidence import Remains
 from tests.torture.sabotage import OF_SERVERS, OF_SHARED, OF_WORKERS
-from tests.torture.stores import LIVE, open_store
+from tests.torture.stores import LIVE, history_of, open_store
 
 CONFIG = """\
 store: {store}
@@ -53,6 +53,8 @@ tasks:
   faktory: {{}}
   ordered: {{breaker: {{failure_threshold: 0, failure_rate: 0}}}}
 """
+
+BACKOFF_S = 0.2
 
 # Below this there is too little to do, above the other there would be too much left in the end.
 TOO_FEW = 40
@@ -78,16 +80,15 @@ class Member:
             return False
 
 
-class Rig(Remains):
+class Rig:
     config_text = CONFIG
 
     def __init__(self, seed, place=None, store=None, servers=0, workers=2):
-        super().__init__()
         self.random = random.Random(seed)
         self.place = pathlib.Path(tempfile.mkdtemp(prefix="redrive-torture-", dir=place))
         self.logs = self.place / "logs"
         self.logs.mkdir()
-        self.log = testimony.Log(self.logs / "rig.log")
+        self.log = events.Log(self.logs / "rig.log")
         self.config = self.place / "redrive.yaml"
         self.ports = [(lasting_port(), lasting_port()) for _ in range(servers)]  # of HTTP and Faktory
         self.keep_in(store or f"sqlite:{self.place}/jobs.db")
@@ -99,12 +100,13 @@ class Rig(Remains):
         self.processes = []
         self.submitted = 0
         self.kills = 0
+        self.stops = 0  # how often a process was stopped for longer than its leases
 
     def keep_in(self, url):
         """Jobs are kept in this store."""
         # The jobs of a server that is killed fail together; its breaker should not always be open.
         self.config.write_text(self.config_text.format(store=url, logs=self.logs, python=sys.executable,
-                                                       handler=testimony.HANDLERS / "fate_handler.py",
+                                                       handler=HANDLERS / "fate_handler.py",
                                                        threshold=20 if self.ports else 8))
         self.store = open_store(url, self.command())
 
@@ -183,9 +185,9 @@ class Rig(Remains):
 
     # ---- What there is to do -----------------------------------------------------------------
 
-    def acknowledge(self, job_id, payload=None):
-        """What the rig itself has submitted must never be lost."""
-        self.log.note("submit", job_id, payload=testimony.digest(payload) if payload is not None else None)
+    def acknowledge(self, job_id, asked, payload=None):
+        """What the rig itself has submitted, at that time, must never be lost."""
+        self.log.note("submit", job_id, mono=asked, payload=events.digest(payload) if payload is not None else None)
         self.log.note("acknowledged", job_id)
         self.submitted += 1
 
@@ -194,21 +196,23 @@ class Rig(Remains):
         for number in range(self.submitted, self.submitted + n):
             job_id = f"job-{number}"
             payload = {"number": number, "text": "x" * self.random.randrange(200)}
+            asked = time.monotonic()
             result = subprocess.run(self.command("enqueue", "work", json.dumps(payload), "--id", job_id),
                                     capture_output=True, text=True, check=False, timeout=60,
                                     env=self.environment)
             assert result.returncode == 0, result.stderr
             assert result.stdout.strip() == job_id
-            self.acknowledge(job_id, payload)
+            self.acknowledge(job_id, asked, payload)
 
     def submit_lines(self, n):
         """Many at once."""
         lines = self.place / "payloads.jsonl"
         lines.write_text("".join(json.dumps({"number": i}) + "\n" for i in range(n)))
+        asked = time.monotonic()
         out = subprocess.run(self.command("enqueue", "work", "--lines", "--from", str(lines)),
                              stdout=subprocess.PIPE, stdin=subprocess.DEVNULL, env=self.environment, text=True, check=True, timeout=120)
         for number, job_id in enumerate(out.stdout.split()):
-            self.acknowledge(job_id, {"number": number})
+            self.acknowledge(job_id, asked, {"number": number})
 
     def start_client(self, kind, name):
         ports = [str(pair[kind == "faktory"]) for pair in self.ports]
@@ -301,13 +305,13 @@ class Rig(Remains):
         since = time.monotonic()
         self.hold.touch()
         while time.monotonic() < since + limit_s and self.living_clients().keys() - {
-                entry["by"] for entry in self.testimony() if entry["event"] == "held" and entry["mono"] > since}:
+                entry["by"] for entry in self.written() if entry["event"] == "held" and entry["mono"] > since}:
             self.all_are_alive()
             time.sleep(0.1)
 
     def drain(self, limit_s=60):
         """Nobody is harmed any more, and nothing new comes in. What is not done by the end of the
-        time is left, for the evidence to complain of."""
+        time is left, for the judge to complain of."""
         self.hold_back(limit_s)
         end = time.monotonic() + limit_s
         before = None
@@ -342,7 +346,7 @@ class Rig(Remains):
         because the server was killed: for a minute at least it is that client's."""
         if not all(job["state"] == "running" and self.faktory_client(job) for job in live):
             return None
-        started = {(entry["id"], entry["attempt"]) for entry in self.testimony() if entry["event"] == "start"}
+        started = {(entry["id"], entry["attempt"]) for entry in self.written() if entry["event"] == "start"}
         if any((job["id"], job["attempts"]) in started and self.clients[self.faktory_client(job)] for job in live):
             return None
         return sorted(job["id"] for job in live)
@@ -362,12 +366,27 @@ class Rig(Remains):
             client.worker.close()
             client.log.close()
 
+    # ---- The judgement ---------------------------------------------------------------------------
+
+    def written(self):
+        """What clients, handlers and the rig have written down."""
+        return events.read(self.logs)
+
+    def history(self):
+        return history_of(self.store, self.written())
+
+    def contract(self):
+        return Contract(backoff_s=BACKOFF_S, recorded=True, punctual=self.stops == 0)
+
+    def judge(self):
+        return verdict.complaints(self.history(), self.contract())
+
     # ---- Batches -----------------------------------------------------------------------------
 
     def torture_batch(self, kills):
         """The same command again and again, killed at any moment, until it has been killed enough
         and then comes to its end."""
-        records = self.place / "records.jsonl"
+        records, asked = self.place / "records.jsonl", time.monotonic()
         wanted = self.add_records(records, 0)
         while self.kills < kills:
             process = self.start("batch", "work", str(records))
@@ -381,7 +400,7 @@ class Rig(Remains):
         self.members = [Member("work")]
         self.launch(self.members[0])
         self.drain()
-        self.check_records(wanted)
+        self.check_records(wanted, asked)
 
     @staticmethod
     def add_records(records, before, n=200):
@@ -390,13 +409,13 @@ class Rig(Remains):
                 out.write(json.dumps({"id": f"record-{number}", "number": number}) + "\n")
         return before + n
 
-    def check_records(self, wanted):
+    def check_records(self, wanted, asked):
         """Each record is one job: its key is unique for ever."""
         jobs = self.store.jobs()
         assert len(jobs) == wanted, f"{len(jobs)} jobs for {wanted} records"
         assert len({job["unique_key"] for job in jobs}) == wanted, "a record was submitted twice"
         for job in jobs:
-            self.acknowledge(job["id"])
+            self.acknowledge(job["id"], asked)
 
 
 MODES = {"workers": {"servers": 0, "workers": 2}, "batch": {"servers": 0, "workers": 0},
@@ -437,12 +456,12 @@ def main():
         else:
             rig.torture(args.kills, sabotage)
         found = rig.judge()
-        jobs = len({entry["id"] for entry in rig.testimony() if entry["event"] == "acknowledged"})
-        stories = [rig.story_of(complaint.split(":", maxsplit=1)[0]) for complaint in found[:20]]
+        jobs = len({entry["id"] for entry in rig.written() if entry["event"] == "acknowledged"})
+        stories = [events.story(rig.written(), complaint.id) if complaint.id else [] for complaint in found[:20]]
     print(f"{args.mode} on {rig.store.kind}: {rig.kills} kills, {rig.stops} stops, {jobs} jobs, "
           f"{time.monotonic() - started:.0f} s, seed {args.seed}: {len(found)} complaints")
     for complaint, story in zip(found[:20], stories, strict=True):
-        print("  " + complaint, *story, sep="\n    ")
+        print(f"  {complaint}", *story, sep="\n    ")
     sys.exit(1 if found else 0)
 
 

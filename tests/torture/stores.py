@@ -1,7 +1,7 @@
-"""stores.py - what a store says of its jobs, for the rig and for the evidence.
+"""stores.py - what a store says of its jobs, for the rig and for the history that is judged.
 
 `AnyStore` asks through the program, and so works with every kind of store. `SqliteStore` and
-`PostgresStore` read the tables themselves, so that the program is not its own witness where that can be
+`PostgresStore` read the tables themselves, so that the program does not speak for itself where that can be
 avoided.
 """
 import datetime
@@ -13,6 +13,7 @@ import shutil
 import socket
 import sqlite3
 import subprocess
+import time
 import urllib.parse
 
 from tests.kit.servers import find_postgres, redis_reply
@@ -27,6 +28,19 @@ def open_store(url, command):
     return kinds.get(url.split(":", maxsplit=1)[0], AnyStore)(url, command)
 
 
+def history_of(store, written):
+    """What was written down (tests/judge/events.py), and what the store says in the end."""
+    jobs, now = store.jobs(), time.monotonic()
+    said = [{"event": "final", "id": job["id"], "mono": now, **{name: job[name] for name in ("state", "attempts", "max_attempts")}}
+            for job in jobs]
+    said += [{"event": "record", "id": job_id, "mono": now, "attempt": row["number"], "outcome": row["outcome"], "error": row["error"],
+              "ended": row["ended_ms"] / 1000, "next": row["next_ms"] / 1000}
+             for job_id, rows in store.attempts([job["id"] for job in jobs]).items() for row in rows]
+    figures, damage = store.figures(), store.health()
+    said.append({"event": "figures", "id": None, "mono": now, "sizes": figures["sizes"], "counters": figures["counters"]})
+    return written + said + ([{"event": "damaged", "id": None, "mono": now, "text": damage}] if damage else [])
+
+
 def _ms(text):
     if text is None:
         return 0
@@ -39,7 +53,6 @@ class AnyStore:
     def __init__(self, url, command):
         self.url = url
         self.command = [*command, "--store", url]
-        self.copies = 0
 
     def _run(self, *words):
         return subprocess.run([*self.command, *words], stdin=subprocess.DEVNULL, capture_output=True,
@@ -164,7 +177,6 @@ class SqliteStore(AnyStore):
                 shutil.copyfile(self.path + companion, str(path) + companion)
             except FileNotFoundError:
                 pass
-        return SqliteStore(f"sqlite:{path}", self.command[:-2])
 
 
 class PostgresStore(AnyStore):
@@ -204,13 +216,6 @@ class PostgresStore(AnyStore):
     def change(self, statement):
         return int(self._sql(f"WITH changed AS ({statement} RETURNING 1) SELECT count(*) FROM changed"))
 
-    def copy(self):
-        """Of a store that nobody uses; another database of the same server."""
-        self.copies += 1
-        name = f"copy_{self.copies}"
-        self._sql(f"CREATE DATABASE {name} TEMPLATE {self.url.rsplit('/', maxsplit=1)[1]}")
-        return PostgresStore(f"{self.url.rsplit('/', maxsplit=1)[0]}/{name}", self.command[:-2])
-
 
 class RedisStore(AnyStore):
     kind = "redis"
@@ -231,12 +236,3 @@ class RedisStore(AnyStore):
     def change(self, script):
         """A Lua script that gives how much it has changed."""
         return int(self.call("EVAL", script, 0))
-
-    def copy(self):
-        """Of a store that nobody uses; another database of the same server."""
-        self.copies += 1
-        self.change(f"""for _, key in ipairs(redis.call('KEYS', '*')) do
-                            redis.call('COPY', key, key, 'DB', {self.copies}, 'REPLACE')
-                        end
-                        return 1""")
-        return RedisStore(f"redis://{self.address[0]}:{self.address[1]}/{self.copies}", self.command[:-2])

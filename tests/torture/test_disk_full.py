@@ -39,12 +39,13 @@ def fill(rig):
         job_id = f"job-{number}"
         payload = rig.place / "payload.json"
         payload.write_text(json.dumps({"number": number, "text": "x" * 20000}))
+        asked = time.monotonic()
         result = subprocess.run(rig.command("enqueue", "work", "--from", str(payload), "--id", job_id),
                                 capture_output=True, text=True, check=False, timeout=60)
         if result.returncode != 0:
             return result
         assert result.stdout.strip() == job_id
-        rig.acknowledge(job_id)
+        rig.acknowledge(job_id, asked)
     raise AssertionError("the disk never got full")
 
 

@@ -26,4 +26,4 @@ def test_what_was_acknowledged_survives_power_cuts():
 def test_rig_notices_a_disk_that_does_not_sync():
     done = cut("--cuts", "3", "--no-sync")
     assert done.returncode == 0, done.stdout + done.stderr
-    assert "is not there" in done.stdout or "did not start again" in done.stdout
+    assert "not in the store" in done.stdout or "did not start again" in done.stdout

@@ -4,10 +4,12 @@ import re
 
 import pytest
 
-from tests.torture.evidence import Evidence, complaints, counts
+from tests.judge.events import counts
+from tests.judge.planted import BUGS
+from tests.judge.verdict import complaints
 from tests.torture.rig import Rig
-from tests.torture.sabotage import OF_SERVERS, OF_WHAT_IS_LEFT
-from tests.torture.stores import AnyStore
+from tests.torture.sabotage import OF_SERVERS
+from tests.torture.stores import AnyStore, history_of
 
 KILLS = 20
 
@@ -35,7 +37,7 @@ def make_rig(request, tmp_path):
 
 
 def complains(found, sabotage):
-    return any(re.search(sabotage.noticed, complaint) for complaint in found)
+    return any(re.search(sabotage.noticed, str(complaint)) for complaint in found)
 
 
 def test_killed_server_keeps_its_promises(killed):
@@ -44,7 +46,7 @@ def test_killed_server_keeps_its_promises(killed):
 
 
 def test_clients_were_at_it_all_the_time(killed):
-    load = counts(killed.testimony())
+    load = counts(killed.written())
     for interface in ("http", "faktory"):
         for event in ("acknowledged", "start", "settled"):
             assert load[interface, event] >= KILLS, load
@@ -67,17 +69,17 @@ def test_any_store_can_be_read_through_the_program(killed):
             last = theirs[i].pop()
             assert (last["number"], last["outcome"]) == (1, "completed")
         assert ours[i] == theirs[i]
-    assert complaints(Evidence(program, killed.testimony())) == []
+    assert complaints(history_of(program, killed.written()), killed.contract()) == []
 
 
-@pytest.mark.parametrize("kind", sorted(OF_WHAT_IS_LEFT))
-def test_rig_notices_in_what_is_left(killed, kind, tmp_path):
-    sabotage = OF_WHAT_IS_LEFT[kind]
-    copy = killed.copy(tmp_path)
-    assert copy.judge() == []
-    assert sabotage.attempt(copy)
-    found = copy.judge()
-    assert complains(found, sabotage), found
+@pytest.fixture(scope="module")
+def history(killed):
+    return killed.history()
+
+
+@pytest.mark.parametrize("bug", BUGS, ids=lambda bug: bug.name)
+def test_judge_notices_bugs_in_the_history(killed, history, bug):
+    assert bug.kind in {found.kind for found in complaints(*bug.plant(history, killed.contract()))}
 
 
 @pytest.mark.parametrize("kind", sorted(OF_SERVERS))

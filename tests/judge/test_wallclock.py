@@ -1,5 +1,5 @@
 """What is remembered of a wall clock that is set."""
-from tests.history.wallclock import ClockWatch, Offsets
+from tests.judge.wallclock import ClockWatch, Offsets
 
 
 def test_clock_that_stays_has_not_moved():

@@ -1,9 +1,10 @@
-"""The running judge sees what the whole checker sees, and forgets what has ended."""
+"""A judge who is fed as jobs end sees what one sees who is given the whole history, and forgets what has ended."""
 import json
 
-from tests.history.checker import Contract
-from tests.history.wallclock import Offsets
-from tests.soak.running import Follower, RunningJudge
+from tests.judge.events import Follower
+from tests.judge.promises import Contract
+from tests.judge.verdict import Judge
+from tests.judge.wallclock import Offsets
 
 KEPT = Contract(removed=frozenset({"completed"}))
 
@@ -15,7 +16,7 @@ def job(job_id, at, end="SUCCESS"):
 
 
 def test_ended_jobs_are_judged_and_forgotten():
-    judge = RunningJudge(KEPT)
+    judge = Judge(KEPT)
     judge.feed(job("a", 0.0) + job("b", 9.0))
     judge.drop_before(5.0)
     assert list(judge.lives) == ["b"]
@@ -24,29 +25,21 @@ def test_ended_jobs_are_judged_and_forgotten():
 
 
 def test_job_that_was_forgotten_and_runs_again_is_a_complaint():
-    judge = RunningJudge(KEPT)
+    judge = Judge(KEPT)
     judge.feed(job("a", 0.0))
     judge.drop_before(5.0)
     judge.feed([{"event": "start", "id": "a", "mono": 20.0, "attempt": 2}])
     judge.finish(lambda job_id: None)
     assert [found.kind for found in judge.complaints] == ["phantom"]
-    assert [line.split()[1:] for line in judge.histories["a"]] == [["start", "attempt=2"]]
+    assert [line.split()[1:] for line in judge.stories["a"]] == [["start", "attempt=2"]]
 
 
 def test_acknowledged_job_that_is_nowhere_in_the_end_is_lost():
-    judge = RunningJudge(KEPT)
+    judge = Judge(KEPT)
     judge.feed(job("a", 0.0)[:2] + job("b", 0.0)[:2] + job("c", 0.0)[:2])
     judge.drop_before(5.0)
-    judge.finish({"b": "dead_letter", "c": "queued"}.get)
+    judge.finish({"b": {"state": "dead_letter"}, "c": {"state": "queued"}}.get)
     assert [(found.kind, found.id) for found in judge.complaints] == [("lost", "a"), ("unfinished", "c")]
-
-
-def test_latencies_are_taken_once():
-    judge = RunningJudge(KEPT)
-    judge.feed(job("a", 0.0))
-    taken = judge.take_latencies()
-    assert [round(s, 3) for s in taken.submit + taken.start] == [0.1, 0.3]
-    assert judge.take_latencies().submit == []
 
 
 def test_logs_are_followed_and_given_back(tmp_path):
@@ -61,7 +54,7 @@ def test_logs_are_followed_and_given_back(tmp_path):
 
 
 def test_dead_letter_that_may_be_purged_is_forgotten():
-    judge = RunningJudge(Contract(removed=frozenset({"completed", "dead_letter"})), attempts=2)
+    judge = Judge(Contract(removed=frozenset({"completed", "dead_letter"}), attempts=2))
     again = [{"event": "start", "id": "b", "mono": 1.0, "attempt": 2}, {"event": "end:TRANSIENT_FAIL", "id": "b", "mono": 1.1, "attempt": 2}]
     judge.feed(job("a", 0.0, "PERMANENT_FAIL") + job("b", 0.0, "TRANSIENT_FAIL") + again + job("c", 0.0, "TRANSIENT_FAIL"))
     refused = {"event": "refused", "id": "d", "mono": 0.6, "attempt": 1, "status": "PERMANENT_FAIL"}
@@ -83,8 +76,8 @@ def test_start_is_early_but_for_what_the_clock_was_set_by():
     offsets = Offsets()
     offsets.note(0.0, 100.0)
     offsets.note(10.1, 100.25)
-    judge = RunningJudge(KEPT, offsets.moved)
+    judge = Judge(KEPT, offsets.moved)
     judge.feed(locked("still", 5.0, 0.4, 0.3) + locked("set", 10.0, 0.4, 0.16) + locked("more", 10.0, 0.4, 0.1))
     judge.drop_before(20.0)
     assert [(found.kind, found.id) for found in judge.complaints] == [("early", "still"), ("early", "more")]
-    assert judge.excused == 1 and len(judge.times) == 2
+    assert judge.excused == 1 and [found.at for found in judge.complaints] == [5.4, 10.2]
