@@ -8,7 +8,7 @@ import pytest
 from tests import times
 from tests.kit import stores
 
-LIMIT_S = 240
+LIMIT_S = 600
 SLOW_LIMIT_S = 900
 MERCY_S = 30  # for a test that does not even hear of its limit
 

@@ -173,7 +173,6 @@ def test_a_server_that_is_told_to_stop_does_not_wait_for_an_open_transaction(pla
 
 
 @pytest.mark.slow
-@pytest.mark.limit(300)
 def test_applications_and_clients_that_want_the_same_ids_for_a_while(place):
     """Three applications hold transactions open, and commit or roll back; clients submit the same ids, others claim and
     settle. What was acknowledged is there once, and ends once."""

@@ -2,13 +2,10 @@
 damages more of them."""
 import contextlib
 
-import pytest
-
 from tests.kit.stores import start_or_skip
 from tests.torture.damage import DamageRig, torture
 
 
-@pytest.mark.limit(400)
 def test_damaged_rows_stop_no_other_job_and_are_set_aside(tmp_path):
     with start_or_skip("redis") as server, contextlib.closing(DamageRig("short", server.url, tmp_path)) as rig:
         did = torture(rig, rounds=3, letters=600)
