@@ -1,6 +1,6 @@
 /* bench.h - a loop, a runner on it, and a record of what became of each job.
  *
- * Nothing here waits without end: bench_run gives up after BENCH_LIMIT_MS and fails the test.
+ * Nothing here waits without end: see waiting.h.
  */
 #ifndef TESTS_RUN_BENCH_H
 #define TESTS_RUN_BENCH_H
@@ -16,8 +16,8 @@
 #include "base/time/clock.h"
 #include "core/classify/classify.h"
 #include "run/runner.h"
+#include "waiting.h"
 
-#define BENCH_LIMIT_MS 30000
 #define BENCH_MAX_RUNS 64
 
 extern char **environ;
@@ -124,28 +124,16 @@ static inline void bench_give_up(uv_timer_t *timer)
 static inline void bench_until(struct bench *b, const bool *flag)
 {
     uv_update_time(&b->loop);
-    uv_timer_start(&b->limit, bench_give_up, BENCH_LIMIT_MS, 0);
+    uv_timer_start(&b->limit, bench_give_up, WAIT_LIMIT_MS, 0);
     while (!*flag)
         uv_run(&b->loop, UV_RUN_DEFAULT);
     uv_timer_stop(&b->limit);
 }
 
-static inline void bench_wake(uv_timer_t *timer)
+/* Until neither the loop nor another thread has anything to do, but for timers and programs. */
+static inline void bench_until_rest(struct bench *b)
 {
-    *(bool *)timer->data = true;
-    uv_stop(timer->loop);
-}
-
-static inline void bench_for(struct bench *b, int64_t ms)
-{
-    bool is_over = false;
-    uv_timer_t timer;
-    uv_timer_init(&b->loop, &timer);
-    timer.data = &is_over;
-    uv_update_time(&b->loop);
-    uv_timer_start(&timer, bench_wake, (uint64_t)ms, 0);
-    bench_until(b, &is_over);
-    uv_close((uv_handle_t *)&timer, NULL);
+    WAIT_RUNNING(process_rests("self"), uv_run(&b->loop, UV_RUN_NOWAIT));
     uv_run(&b->loop, UV_RUN_NOWAIT);
 }
 
@@ -178,9 +166,6 @@ static inline void bench_release(struct bench *b)
     }
 }
 
-/* For what happens at once: a busy machine takes longer. */
-#define SOON_MS 20000
-
 /* Whether a process is there and not a zombie. */
 static inline bool process_lives(pid_t pid)
 {
@@ -194,17 +179,6 @@ static inline bool process_lives(pid_t pid)
     text[n] = '\0';
     const char *paren = strrchr(text, ')');
     return paren && paren[2] != 'Z' && paren[2] != 'X';
-}
-
-static inline bool process_gone_within(pid_t pid, int64_t ms)
-{
-    int64_t until = clock_monotonic_ms() + ms;
-    while (process_lives(pid)) {
-        if (clock_monotonic_ms() > until)
-            return false;
-        usleep(5000);
-    }
-    return true;
 }
 
 #endif

@@ -6,7 +6,6 @@
 
 #include "base/err.h"
 #include "base/text/buf.h"
-#include "base/time/clock.h"
 #include "engine/shards/router.h"
 #include "store/shards/shards.h"
 
@@ -21,8 +20,7 @@ static struct rig *rig_of(struct wrap *wrap)
 
 static int break_if_told(struct wrap *wrap, struct redrive_err *err)
 {
-    while (rig_of(wrap)->is_held)
-        (void)usleep(1000);
+    HOLD_UNTIL(!rig_of(wrap)->is_held);
     return rig_of(wrap)->is_broken ? err_set(err, REDRIVE_E_IO, "the disk is full") : 0;
 }
 
@@ -199,23 +197,15 @@ void rig_start(struct rig *rig)
 
 void rig_until(struct rig *rig, rig_condition condition)
 {
-    int64_t until_ms = clock_monotonic_ms() + RIG_LIMIT_MS;
-    while (!condition(rig)) {
-        uv_run(&rig->loop, UV_RUN_ONCE);
-        if (clock_monotonic_ms() > until_ms)
-            fail_msg("it did not happen in time; the log:\n%s", buf_cstr(&rig->lines));
-    }
+    WAIT_TELLING(condition(rig), uv_run(&rig->loop, UV_RUN_ONCE),
+                 print_error("the log:\n%s\n", buf_cstr(&rig->lines)));
 }
 
 void rig_until_told(struct rig *rig, enum engine_event_kind kind, unsigned at_least)
 {
-    int64_t until_ms = clock_monotonic_ms() + RIG_LIMIT_MS;
-    while (rig->told[kind] < at_least) {
-        uv_run(&rig->loop, UV_RUN_ONCE);
-        if (clock_monotonic_ms() > until_ms)
-            fail_msg("%u of %u %s in time; the log:\n%s", rig->told[kind], at_least,
-                     engine_event_name(kind), buf_cstr(&rig->lines));
-    }
+    WAIT_TELLING(rig->told[kind] >= at_least, uv_run(&rig->loop, UV_RUN_ONCE),
+                 print_error("%u of %u %s; the log:\n%s\n", rig->told[kind], at_least,
+                             engine_event_name(kind), buf_cstr(&rig->lines)));
 }
 
 static bool is_stopped(struct rig *rig)
@@ -228,10 +218,16 @@ void rig_until_stopped(struct rig *rig)
     rig_until(rig, is_stopped);
 }
 
-void rig_for(struct rig *rig, int64_t ms)
+void rig_until_rest(struct rig *rig)
 {
-    int64_t until_ms = clock_monotonic_ms() + ms;
-    while (clock_monotonic_ms() < until_ms)
+    WAIT_RUNNING(process_rests("self"), uv_run(&rig->loop, UV_RUN_NOWAIT));
+    uv_run(&rig->loop, UV_RUN_NOWAIT);
+}
+
+void rig_pass_ms(struct rig *rig, int64_t ms)
+{
+    const int64_t until_ms = waiting_now_ms() + ms;
+    while (waiting_now_ms() < until_ms)
         uv_run(&rig->loop, UV_RUN_ONCE);
 }
 
@@ -350,10 +346,17 @@ unsigned rig_most_at_once(struct rig *rig)
     return count.most;
 }
 
+unsigned rig_count_logged(struct rig *rig, const char *text)
+{
+    unsigned n = 0;
+    pthread_mutex_lock(&rig->mutex);
+    for (const char *at = strstr(buf_cstr(&rig->lines), text); at; at = strstr(at + 1, text))
+        n++;
+    pthread_mutex_unlock(&rig->mutex);
+    return n;
+}
+
 bool rig_logged(struct rig *rig, const char *text)
 {
-    pthread_mutex_lock(&rig->mutex);
-    bool has = strstr(buf_cstr(&rig->lines), text) != NULL;
-    pthread_mutex_unlock(&rig->mutex);
-    return has;
+    return rig_count_logged(rig, text) > 0;
 }

@@ -2,7 +2,7 @@
  * handlers that are small shell scripts. Handlers write what they do to a file, so that what truly
  * happened is known apart from what the queue says.
  *
- * Nothing here waits without end: rig_until gives up after RIG_LIMIT_MS and fails the test.
+ * Nothing here waits without end: see waiting.h.
  */
 #ifndef TESTS_RUN_RIG_H
 #define TESTS_RUN_RIG_H
@@ -14,9 +14,8 @@
 #include "engine/verbs/change.h"
 #include "engine/verbs/submit.h"
 #include "run/pool/pool.h"
+#include "waiting.h"
 #include "wrap.h"
-
-#define RIG_LIMIT_MS 30000
 
 struct rig {
     struct config *config;
@@ -58,7 +57,10 @@ typedef bool (*rig_condition)(struct rig *rig);
 void rig_until(struct rig *rig, rig_condition condition);
 void rig_until_told(struct rig *rig, enum engine_event_kind kind, unsigned at_least);
 void rig_until_stopped(struct rig *rig);
-void rig_for(struct rig *rig, int64_t ms);
+/* Until neither the loop nor another thread has anything to do, but for timers and handlers. */
+void rig_until_rest(struct rig *rig);
+/* For at least so long: see pass_ms of waiting.h. */
+void rig_pass_ms(struct rig *rig, int64_t ms);
 
 /* Submits and gives the job's number. */
 int64_t rig_submit_spec(struct rig *rig, const struct job_spec *spec);
@@ -78,7 +80,8 @@ void rig_open_gate(struct rig *rig);
 unsigned rig_effects(struct rig *rig, const char *beginning);
 /* The most `start` lines without their `end` at one time. */
 unsigned rig_most_at_once(struct rig *rig);
-/* Whether the log has it. */
+/* How often the log has it; whether it does. */
+unsigned rig_count_logged(struct rig *rig, const char *text);
 bool rig_logged(struct rig *rig, const char *text);
 
 #endif

@@ -255,7 +255,7 @@ TEST(grandchildren_die_with_the_group)
     struct record *r = run_into_timeout(&b, SH("sleep 60 & echo $!; echo $! >&2; wait"));
     pid_t grandchild = atoi(r->stacktrace);
     assert_true(grandchild > 1);
-    assert_true(process_gone_within(grandchild, SOON_MS));
+    WAIT_FOR(!process_lives(grandchild));
     bench_release(&b);
 }
 
@@ -264,7 +264,7 @@ TEST(what_a_program_leaves_running_is_killed_when_it_ends)
     struct bench b;
     struct record *r = run_one(&b, SH("sleep 60 & echo $!"), NULL, 0);
     assert_int_equal(r->class_, REDRIVE_CLASS_SUCCESS);
-    assert_true(process_gone_within(atoi(r->result), SOON_MS));
+    WAIT_FOR(!process_lives(atoi(r->result)));
     bench_release(&b);
 }
 
@@ -318,7 +318,7 @@ TEST(program_whose_script_or_module_is_missing_likely_cannot_run)
 EXEC_TEST(cancelled_run_says_so, SH("sleep 30"))
 {
     struct record *r = bench_start(b, NULL, 0);
-    bench_for(b, 50);
+    bench_until_rest(b);
     runner_cancel(r->run);
     bench_until(b, &r->is_done);
     assert_int_equal(r->ending, ENDING_CANCELLED);
@@ -382,14 +382,13 @@ EXEC_TEST(nothing_is_left_open_after_many_runs, SH("exit 1"))
 {
     struct record *r = bench_start(b, NULL, 0);
     bench_until(b, &r->is_done);
-    bench_for(b, 10);
+    bench_until_rest(b);
     int before = count_fds();
     for (int i = 0; i < 40; i++) {
         r = bench_start(b, "x", 0);
         bench_until(b, &r->is_done);
     }
-    bench_for(b, 10);
-    assert_int_equal(count_fds(), before);
+    WAIT_RUNNING(count_fds() == before, uv_run(&b->loop, UV_RUN_NOWAIT));
 }
 
 TEST(signals_are_at_their_defaults_in_the_program)

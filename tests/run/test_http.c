@@ -458,7 +458,7 @@ TEST(request_can_be_cancelled_and_released)
     open_url(&b, (struct http_options){.url = url});
     struct record *cancelled = bench_start(&b, NULL, 0);
     struct record *released = bench_start(&b, NULL, 0);
-    bench_for(&b, 50);
+    bench_until_rest(&b);
     runner_cancel(cancelled->run);
     bench_until(&b, &cancelled->is_done);
     assert_int_equal(cancelled->ending, ENDING_CANCELLED);

@@ -37,6 +37,6 @@ TEST(program_dies_with_a_killed_worker)
 
     kill(worker, SIGKILL);
     assert_int_equal(waitpid(worker, NULL, 0), worker);
-    assert_true(process_gone_within(program, SOON_MS));
+    WAIT_FOR(!process_lives(program));
     close(fd[0]);
 }

@@ -86,37 +86,28 @@ POOL_TEST(run_is_told_when_its_lease_is_over_while_the_store_hangs,
     assert_int_equal(rig_state(rig, seq), REDRIVE_STATE_COMPLETED);
 }
 
-static unsigned count_in_log(struct rig *rig, const char *event)
-{
-    unsigned n = 0;
-    pthread_mutex_lock(&rig->mutex);
-    for (const char *at = strstr(buf_cstr(&rig->lines), event); at; at = strstr(at + 1, event))
-        n++;
-    pthread_mutex_unlock(&rig->mutex);
-    return n;
-}
-
 static bool has_failed_once(struct rig *rig)
 {
-    return count_in_log(rig, "heartbeat_failed") >= 1;
+    return rig_count_logged(rig, "heartbeat_failed") >= 1;
 }
 
 static bool has_failed_three_times(struct rig *rig)
 {
-    return count_in_log(rig, "heartbeat_failed") >= 3;
+    return rig_count_logged(rig, "heartbeat_failed") >= 3;
 }
 
 POOL_TEST(failed_heartbeat_is_tried_again_before_the_next_is_due, TASKS(STUBBORN), 600000, 3000)
 {
     (void)rig_submit(rig, "t", "{}");
+    const int64_t start_ms = clock_monotonic_ms();
     rig_start(rig);
     rig_until(rig, is_at_work);
     rig->is_broken = true;
     rig_until(rig, has_failed_once);
-    const int64_t since_ms = clock_monotonic_ms();
+    const int64_t first_ms = clock_monotonic_ms();
     rig_until(rig, has_failed_three_times);
-    assert_in_range(clock_monotonic_ms() - since_ms, 0, 3000);
-    assert_true(count_in_log(rig, "heartbeat_failed") < 20);
+    assert_true(clock_monotonic_ms() - first_ms < first_ms - start_ms);
+    assert_true(rig_count_logged(rig, "heartbeat_failed") < 20);
     rig->is_broken = false;
     rig_open_gate(rig);
     rig_until_told(rig, ENGINE_EVENT_COMPLETED, 1);
@@ -135,7 +126,7 @@ POOL_TEST(lease_of_a_run_that_was_told_is_extended_until_it_ends, TASKS(STUBBORN
     rig->is_held = true;
     rig_until(rig, was_told);
     rig->is_held = false;
-    rig_for(rig, 2500);
+    rig_pass_ms(rig, 2500); /* longer than two leases */
     assert_int_equal(rig_effects(rig, "start"), 1);
     rig_open_gate(rig);
     rig_until_told(rig, ENGINE_EVENT_COMPLETED, 1);

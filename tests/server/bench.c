@@ -1,24 +1,12 @@
 #include "bench.h"
 
-#include <errno.h>
-#include <time.h>
-
 #include "base/text/buf.h"
-#include "base/time/clock.h"
-
-static void note(struct bench *bench, atomic_uint *counter)
-{
-    pthread_mutex_lock(&bench->lock);
-    ++*counter;
-    pthread_cond_broadcast(&bench->changed);
-    pthread_mutex_unlock(&bench->lock);
-}
 
 static void ended(struct http_request *request, void *ctx)
 {
     struct bench *bench = ctx;
     (void)request;
-    note(bench, &bench->n_ended);
+    bench->n_ended++;
 }
 
 static bool add_param(struct str name, struct str value, void *ctx)
@@ -45,20 +33,21 @@ static void handle(struct http_request *request, void *ctx)
 {
     struct bench *bench = ctx;
     struct str path = http_path(request);
-    note(bench, &bench->n_requests);
+    bench->n_requests++;
+    bench->is_busy = bench->is_held;
+    HOLD_UNTIL(!bench->is_held);
     if (str_is(path, "/later") || str_is(path, "/watched")) {
         if (str_is(path, "/watched"))
             http_on_end(request, ended, bench);
         pthread_mutex_lock(&bench->lock);
-        bench->kept[bench->n_kept++] = request;
-        pthread_cond_broadcast(&bench->changed);
+        bench->kept[bench->n_kept] = request;
+        bench->n_kept++;
         pthread_mutex_unlock(&bench->lock);
     } else if (str_is(path, "/stream")) {
         http_on_end(request, ended, bench);
         struct http_stream *stream = http_stream_open(request, 200, "text/event-stream");
         pthread_mutex_lock(&bench->lock);
         bench->stream = stream;
-        pthread_cond_broadcast(&bench->changed);
         pthread_mutex_unlock(&bench->lock);
     } else {
         echo(request);
@@ -70,7 +59,6 @@ void bench_start(struct bench *bench, struct http_server_options options)
     struct redrive_err err = {0};
     *bench = (struct bench){0};
     pthread_mutex_init(&bench->lock, NULL);
-    pthread_cond_init(&bench->changed, NULL);
     options.address = "127.0.0.1:0";
     options.handler = handle;
     options.ctx = bench;
@@ -83,37 +71,22 @@ void bench_stop(struct bench *bench)
 {
     http_server_stop(bench->server);
     bench->server = NULL;
-    pthread_cond_destroy(&bench->changed);
     pthread_mutex_destroy(&bench->lock);
-}
-
-static void wait_for(struct bench *bench, const atomic_uint *counter, unsigned n)
-{
-    struct timespec until;
-    clock_gettime(CLOCK_REALTIME, &until);
-    until.tv_sec += CLIENT_WAIT_MS / 1000;
-    int rc = 0;
-    pthread_mutex_lock(&bench->lock);
-    while (*counter < n && rc == 0)
-        rc = pthread_cond_timedwait(&bench->changed, &bench->lock, &until);
-    unsigned reached = *counter;
-    pthread_mutex_unlock(&bench->lock);
-    assert_true(reached >= n);
 }
 
 void bench_wait_requests(struct bench *bench, unsigned n)
 {
-    wait_for(bench, &bench->n_requests, n);
+    WAIT_FOR(bench->n_requests >= n);
 }
 
 void bench_wait_kept(struct bench *bench, unsigned n)
 {
-    wait_for(bench, &bench->n_kept, n);
+    WAIT_FOR(bench->n_kept >= n);
 }
 
 void bench_wait_ended(struct bench *bench, unsigned n)
 {
-    wait_for(bench, &bench->n_ended, n);
+    WAIT_FOR(bench->n_ended >= n);
 }
 
 unsigned bench_release(struct bench *bench)
@@ -130,17 +103,16 @@ unsigned bench_release(struct bench *bench)
     return given;
 }
 
-struct http_stream *bench_wait_stream(struct bench *bench)
+static struct http_stream *stream_of(struct bench *bench)
 {
-    struct timespec until;
-    clock_gettime(CLOCK_REALTIME, &until);
-    until.tv_sec += CLIENT_WAIT_MS / 1000;
-    int rc = 0;
     pthread_mutex_lock(&bench->lock);
-    while (!bench->stream && rc == 0)
-        rc = pthread_cond_timedwait(&bench->changed, &bench->lock, &until);
     struct http_stream *stream = bench->stream;
     pthread_mutex_unlock(&bench->lock);
-    assert_non_null(stream);
     return stream;
+}
+
+struct http_stream *bench_wait_stream(struct bench *bench)
+{
+    WAIT_FOR(stream_of(bench));
+    return stream_of(bench);
 }

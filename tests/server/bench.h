@@ -3,7 +3,7 @@
  * Paths: /echo answers with what arrived; /later is kept until bench_release, or the time of its
  * `ms` parameter, and answered by another thread; /stream opens a stream, which the test writes;
  * /none does nothing but note. Everything that a test looks at is guarded by the lock, but for the
- * counters.
+ * counters and flags.
  */
 #ifndef TESTS_SERVER_BENCH_H
 #define TESTS_SERVER_BENCH_H
@@ -18,7 +18,8 @@ struct bench {
     struct http_server *server;
     uint16_t port;
     pthread_mutex_t lock;
-    pthread_cond_t changed;
+    atomic_bool is_held;    /* each request waits until it is not, and the server with it */
+    atomic_bool is_busy;    /* one does */
     atomic_uint n_requests; /* handed over */
     atomic_uint n_ended;    /* whose end was told */
     struct http_request *kept[64];

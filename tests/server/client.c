@@ -106,7 +106,7 @@ static bool receive(struct client *client, int64_t deadline_ms)
 
 bool client_wait_for(struct client *client, size_t n)
 {
-    int64_t deadline_ms = clock_monotonic_ms() + CLIENT_WAIT_MS;
+    int64_t deadline_ms = clock_monotonic_ms() + WAIT_LIMIT_MS;
     while (client->in.len < n)
         if (!receive(client, deadline_ms))
             return false;
@@ -115,7 +115,7 @@ bool client_wait_for(struct client *client, size_t n)
 
 bool client_wait_text(struct client *client, const char *text)
 {
-    int64_t deadline_ms = clock_monotonic_ms() + CLIENT_WAIT_MS;
+    int64_t deadline_ms = clock_monotonic_ms() + WAIT_LIMIT_MS;
     while (!strstr(buf_cstr(&client->in), text))
         if (!receive(client, deadline_ms))
             return false;
@@ -124,7 +124,7 @@ bool client_wait_text(struct client *client, const char *text)
 
 void client_wait_close(struct client *client)
 {
-    int64_t deadline_ms = clock_monotonic_ms() + CLIENT_WAIT_MS;
+    int64_t deadline_ms = clock_monotonic_ms() + WAIT_LIMIT_MS;
     while (receive(client, deadline_ms))
         continue;
 }

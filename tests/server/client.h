@@ -1,6 +1,6 @@
 /* client.h - an HTTP client that says exactly what the test wants, right or wrong.
  *
- * Everything waits at most CLIENT_WAIT_MS, and a wait that is over fails the test.
+ * Everything waits at most WAIT_LIMIT_MS, and a wait that is over fails the test.
  */
 #ifndef TESTS_SERVER_CLIENT_H
 #define TESTS_SERVER_CLIENT_H
@@ -8,8 +8,7 @@
 #include "check.h"
 
 #include "base/text/buf.h"
-
-#define CLIENT_WAIT_MS 20000
+#include "waiting.h"
 
 struct client {
     int fd;

@@ -1,18 +1,16 @@
 /* Runs over many jobs while their server stops, or the store is away. */
 #include "rest_server.h"
 
-#include <semaphore.h>
-#include <unistd.h>
+#include <stdatomic.h>
 
 #include "base/err.h"
+#include "waiting.h"
 
-#define LIMIT_S    60
 #define CANCEL_ALL "{\"verb\": \"cancel\", \"all\": true}"
 
 /* The chunk that the committer is working on, until the test hands it on. */
-static struct op *chunk;
-static bool holds_chunks;
-static sem_t has_chunk;
+static struct op *_Atomic chunk;
+static atomic_bool holds_chunks;
 
 void __real_committer_submit(struct committer *committer, struct op *op);
 void __wrap_committer_submit(struct committer *committer, struct op *op);
@@ -24,15 +22,13 @@ void __wrap_committer_submit(struct committer *committer, struct op *op)
         return;
     }
     chunk = op;
-    sem_post(&has_chunk);
 }
 
 /* A server with one job and a run that cancels it, whose first chunk has not reached the committer.
  */
 static void open_with_chunk(struct rest_server *server, struct client *client)
 {
-    sem_init(&has_chunk, 0, 0);
-    alarm(LIMIT_S);
+    chunk = NULL;
     rest_server_open(server, "{}", NULL);
     client_connect(client, server->port);
     assert_int_equal(
@@ -40,8 +36,7 @@ static void open_with_chunk(struct rest_server *server, struct client *client)
         201);
     holds_chunks = true;
     assert_int_equal(rest_server_ask(client, "POST", "/v1/bulk", NULL, CANCEL_ALL), 202);
-    while (sem_wait(&has_chunk) != 0)
-        ;
+    WAIT_FOR(chunk);
     holds_chunks = false;
 }
 
@@ -57,8 +52,12 @@ TEST(a_server_about_to_stop_does_not_wait_for_a_chunk)
     __real_committer_submit(server.committer, chunk);
     client_close(&client);
     rest_server_close(&server);
-    alarm(0);
-    sem_destroy(&has_chunk);
+}
+
+static bool is_running(struct client *client)
+{
+    assert_int_equal(client_get(client, "/v1/bulk"), 200);
+    return strstr(buf_cstr(&client->body), "\"running\"") != NULL;
 }
 
 TEST(a_run_outlives_a_store_that_was_away)
@@ -68,12 +67,8 @@ TEST(a_run_outlives_a_store_that_was_away)
     open_with_chunk(&server, &client);
     chunk->code = err_set(&chunk->err, REDRIVE_E_IO, "the store is away");
     chunk->done(chunk, chunk->done_ctx);
-    do
-        assert_int_equal(client_get(&client, "/v1/bulk"), 200);
-    while (strstr(buf_cstr(&client.body), "\"running\"") && usleep(20000) == 0);
+    WAIT_FOR(!is_running(&client));
     assert_non_null(strstr(buf_cstr(&client.body), "\"state\":\"finished\",\"changed\":1"));
     client_close(&client);
     rest_server_close(&server);
-    alarm(0);
-    sem_destroy(&has_chunk);
 }

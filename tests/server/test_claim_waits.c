@@ -3,14 +3,14 @@
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdlib.h>
-#include <time.h>
 
 #include "base/time/clock.h"
 #include "engine/verbs/submit.h"
 #include "server/claim_waits.h"
+#include "waiting.h"
 
-#define PATIENCE_MS 10000
-#define MANY        200
+#define LONG_MS (10 * WAIT_LIMIT_MS)
+#define MANY    200
 
 static struct timers *timers;
 static struct claim_waits *_Atomic waits;
@@ -91,12 +91,6 @@ static void ask(struct client *client, const char *queue, int64_t wait_ms)
     claim_waits_add(&client->wait);
 }
 
-static void nap(void)
-{
-    const struct timespec t = {.tv_nsec = 1000000};
-    (void)nanosleep(&t, NULL);
-}
-
 /* Until everything that has been handed in so far has been answered. */
 static int do_nothing(struct engine *engine, struct op *op, struct redrive_err *err)
 {
@@ -126,9 +120,7 @@ static void submit(const char *queue)
 
 static int answer_of(const struct client *client)
 {
-    int64_t until_ms = clock_monotonic_ms() + PATIENCE_MS;
-    while (client->got == -1 && clock_monotonic_ms() < until_ms)
-        nap();
+    WAIT_FOR(client->got != -1);
     return client->got;
 }
 
@@ -148,7 +140,7 @@ FIXTURE_TEST(a_claim_finds_what_is_there)
 {
     struct client a;
     submit("q");
-    ask(&a, "q", PATIENCE_MS);
+    ask(&a, "q", LONG_MS);
     assert_int_equal(answer_of(&a), 1);
 }
 
@@ -171,7 +163,7 @@ FIXTURE_TEST(a_claim_is_answered_when_its_time_is_over)
 FIXTURE_TEST(a_job_wakes_the_one_that_sleeps)
 {
     struct client a;
-    ask(&a, "q", 10 * PATIENCE_MS);
+    ask(&a, "q", LONG_MS);
     settle_down();
     assert_int_equal(a.got, -1);
     submit("q");
@@ -182,7 +174,7 @@ FIXTURE_TEST(a_job_wakes_one_of_many_and_costs_little)
 {
     struct client *clients = calloc(MANY, sizeof *clients);
     for (size_t i = 0; i < MANY; i++)
-        ask(&clients[i], "q", 10 * PATIENCE_MS);
+        ask(&clients[i], "q", LONG_MS);
     settle_down();
     assert_int_equal(n_answered(clients, MANY), 0);
     int before = n_asked;
@@ -201,7 +193,7 @@ FIXTURE_TEST(many_jobs_serve_a_whole_line)
 {
     struct client clients[20];
     for (size_t i = 0; i < 20; i++)
-        ask(&clients[i], "q", 10 * PATIENCE_MS);
+        ask(&clients[i], "q", LONG_MS);
     for (size_t i = 0; i < 20; i++)
         submit("q");
     for (size_t i = 0; i < 20; i++)
@@ -211,8 +203,8 @@ FIXTURE_TEST(many_jobs_serve_a_whole_line)
 FIXTURE_TEST(lines_do_not_stand_in_each_others_way)
 {
     struct client a, b;
-    ask(&a, "a", 10 * PATIENCE_MS);
-    ask(&b, "b", 10 * PATIENCE_MS);
+    ask(&a, "a", LONG_MS);
+    ask(&b, "b", LONG_MS);
     settle_down();
     submit("b");
     assert_int_equal(answer_of(&b), 1);
@@ -225,7 +217,7 @@ FIXTURE_TEST(lines_do_not_stand_in_each_others_way)
 FIXTURE_TEST(ending_a_claim_twice_is_no_mistake)
 {
     struct client a;
-    ask(&a, "q", 10 * PATIENCE_MS);
+    ask(&a, "q", LONG_MS);
     settle_down();
     claim_waits_end(&a.wait);
     claim_waits_end(&a.wait);
@@ -238,10 +230,10 @@ FIXTURE_TEST(ending_a_claim_twice_is_no_mistake)
 FIXTURE_TEST(after_a_close_nobody_sleeps)
 {
     struct client a, b;
-    ask(&a, "q", 10 * PATIENCE_MS);
+    ask(&a, "q", LONG_MS);
     settle_down();
     claim_waits_close(waits);
     assert_int_equal(a.got, 0);
-    ask(&b, "q", 10 * PATIENCE_MS);
+    ask(&b, "q", LONG_MS);
     assert_int_equal(answer_of(&b), 0);
 }

@@ -2,17 +2,17 @@
 #include "check.h"
 
 #include <dlfcn.h>
+#include <errno.h>
 #include <netdb.h>
-#include <poll.h>
-#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <unistd.h>
 
 #include "server/listen/endpoint.h"
 
-/* Called in the C library's place, and calls it. */
+/* Called in the C library's place, and call it. */
 static bool is_without_memory;
+static int closes_after_bind = -1; /* by a bind that finds its address taken */
 
 int getaddrinfo(const char *host, const char *port, const struct addrinfo *hints,
                 struct addrinfo **ret)
@@ -20,6 +20,19 @@ int getaddrinfo(const char *host, const char *port, const struct addrinfo *hints
     int (*real)(const char *, const char *, const struct addrinfo *, struct addrinfo **);
     *(void **)&real = dlsym(RTLD_NEXT, "getaddrinfo");
     return is_without_memory ? EAI_MEMORY : real(host, port, hints, ret);
+}
+
+int bind(int fd, const struct sockaddr *address, socklen_t size)
+{
+    int (*real)(int, const struct sockaddr *, socklen_t);
+    *(void **)&real = dlsym(RTLD_NEXT, "bind");
+    const int rc = real(fd, address, size);
+    if (rc != 0 && errno == EADDRINUSE && closes_after_bind >= 0) {
+        close(closes_after_bind);
+        closes_after_bind = -1;
+        errno = EADDRINUSE;
+    }
+    return rc;
 }
 
 TEST(loopback_is_told_from_the_rest)
@@ -64,24 +77,15 @@ TEST(a_port_that_is_taken_is_told)
     close(fd);
 }
 
-static void *close_soon(void *fd)
-{
-    (void)poll(NULL, 0, 200);
-    close(*(int *)fd);
-    return NULL;
-}
-
 TEST(a_port_that_is_about_to_be_free_is_waited_for)
 {
     struct redrive_err err = {0};
-    pthread_t thread;
     char address[32];
-    int fd, second = -1;
-    assert_int_equal(endpoint_listen("127.0.0.1:0", false, &fd, &err), 0);
-    snprintf(address, sizeof address, "127.0.0.1:%u", endpoint_port(fd));
-    assert_int_equal(pthread_create(&thread, NULL, close_soon, &fd), 0);
+    int second = -1;
+    assert_int_equal(endpoint_listen("127.0.0.1:0", false, &closes_after_bind, &err), 0);
+    snprintf(address, sizeof address, "127.0.0.1:%u", endpoint_port(closes_after_bind));
     assert_int_equal(endpoint_listen(address, false, &second, &err), 0);
-    pthread_join(thread, NULL);
+    assert_int_equal(closes_after_bind, -1);
     close(second);
 }
 

@@ -3,15 +3,13 @@
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <time.h>
 
 #include "base/text/buf.h"
-#include "base/time/clock.h"
 #include "server/events.h"
+#include "waiting.h"
 
 #define NOW_MS   INT64_C(1767225600000)
 #define FIRST_ID "1767225600000000"
-#define LIMIT_MS 20000
 
 /* A client that keeps what it gets. */
 struct ear {
@@ -60,28 +58,28 @@ static void ear_release(struct ear *ear)
     pthread_mutex_destroy(&ear->mutex);
 }
 
-/* Waits until it has been closed, or has heard the words. */
-static void ear_wait(struct ear *ear, const char *words)
-{
-    const int64_t until_ms = clock_monotonic_ms() + LIMIT_MS;
-    pthread_mutex_lock(&ear->mutex);
-    while (words ? !strstr(buf_cstr(&ear->text), words) : !ear->is_closed) {
-        struct timespec at;
-        clock_gettime(CLOCK_REALTIME, &at);
-        at.tv_sec++;
-        (void)pthread_cond_timedwait(&ear->heard, &ear->mutex, &at);
-        if (clock_monotonic_ms() > until_ms)
-            fail_msg("not heard: %s; but: %s", words ? words : "(the end)", buf_cstr(&ear->text));
-    }
-    pthread_mutex_unlock(&ear->mutex);
-}
-
 static bool ear_has(struct ear *ear, const char *words)
 {
     pthread_mutex_lock(&ear->mutex);
     bool has = strstr(buf_cstr(&ear->text), words) != NULL;
     pthread_mutex_unlock(&ear->mutex);
     return has;
+}
+
+static bool ear_is_closed(struct ear *ear)
+{
+    pthread_mutex_lock(&ear->mutex);
+    const bool is_closed = ear->is_closed;
+    pthread_mutex_unlock(&ear->mutex);
+    return is_closed;
+}
+
+/* Waits until it has been closed, or has heard the words. */
+static void ear_wait(struct ear *ear, const char *words)
+{
+    WAIT_TELLING(
+        words ? ear_has(ear, words) : ear_is_closed(ear), pass_ms(1),
+        print_error("not heard: %s; but: %s\n", words ? words : "(the end)", buf_cstr(&ear->text)));
 }
 
 static void ear_hold(struct ear *ear, bool is_held)
@@ -372,7 +370,7 @@ static void join_successor(void *ctx)
 TEST(one_that_comes_as_another_goes_is_greeted_at_once)
 {
     /* Without being woken the hub sleeps for longer than a test waits. */
-    struct successor s = {.hub = hub_of(0, 10 * LIMIT_MS)};
+    struct successor s = {.hub = hub_of(0, 10 * WAIT_LIMIT_MS)};
     const struct event_sink sink = {.write = leave_at_once, .close = join_successor, .ctx = &s};
     ear_init(&s.ear);
     assert_int_equal(event_hub_join(s.hub, &ALL, (struct str){0}, &sink, NULL), 0);

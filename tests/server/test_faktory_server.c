@@ -1,17 +1,17 @@
 #include "check.h"
 
 #include <arpa/inet.h>
+#include <dlfcn.h>
+#include <errno.h>
 #include <poll.h>
-#include <pthread.h>
 #include <stdio.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "base/time/clock.h"
 #include "server/faktory/private.h"
 #include "server/listen/endpoint.h"
+#include "waiting.h"
 
-#define LIMIT_MS  20000
 #define N_CLIENTS 3
 
 /* ---- Memory that is gone for connections only ------------------------------------------------ */
@@ -59,13 +59,8 @@ static int connect_to(const struct faktory_server *server)
 /* What comes first: a number of bytes, or 0 when the connection was closed. */
 static ssize_t first_bytes(uv_loop_t *loop, int fd, char *bytes, size_t size)
 {
-    const int64_t until_ms = clock_monotonic_ms() + LIMIT_MS;
     struct pollfd look = {.fd = fd, .events = POLLIN};
-    while (poll(&look, 1, 1) == 0) {
-        if (clock_monotonic_ms() > until_ms)
-            fail_msg("neither greeted nor closed");
-        (void)uv_run(loop, UV_RUN_NOWAIT);
-    }
+    WAIT_RUNNING(poll(&look, 1, 1) != 0, (void)uv_run(loop, UV_RUN_NOWAIT));
     return recv(fd, bytes, size, 0);
 }
 
@@ -98,10 +93,7 @@ TEST(a_stop_waits_for_a_client_that_is_turned_away)
     assert_int_equal(start(&loop, "127.0.0.1:0", &server, NULL), 0);
     has_memory = false;
     int first = connect_to(server), second = connect_to(server);
-    for (int turn = 0; turn < 1000 && !server->is_spare_used; turn++) {
-        (void)uv_run(&loop, UV_RUN_NOWAIT);
-        (void)poll(NULL, 0, 1);
-    }
+    WAIT_RUNNING(server->is_spare_used, (void)uv_run(&loop, UV_RUN_NOWAIT));
     stop(&loop, server);
     has_memory = true;
     close(first);
@@ -110,25 +102,31 @@ TEST(a_stop_waits_for_a_client_that_is_turned_away)
 
 /* ---- The address ----------------------------------------------------------------------------- */
 
-static void *close_soon(void *fd)
+/* Called in the C library's place, and calls it. */
+static int closes_after_bind = -1; /* by a bind that finds its address taken */
+
+int bind(int fd, const struct sockaddr *address, socklen_t size)
 {
-    (void)poll(NULL, 0, 200);
-    close(*(int *)fd);
-    return NULL;
+    int (*real)(int, const struct sockaddr *, socklen_t);
+    *(void **)&real = dlsym(RTLD_NEXT, "bind");
+    const int rc = real(fd, address, size);
+    if (rc != 0 && errno == EADDRINUSE && closes_after_bind >= 0) {
+        close(closes_after_bind);
+        closes_after_bind = -1;
+        errno = EADDRINUSE;
+    }
+    return rc;
 }
 
 TEST(a_port_that_is_about_to_be_free_is_waited_for)
 {
     uv_loop_t loop;
     struct faktory_server *server;
-    pthread_t thread;
     char address[32];
-    int fd;
-    assert_int_equal(endpoint_listen("127.0.0.1:0", false, &fd, NULL), 0);
-    (void)snprintf(address, sizeof address, "127.0.0.1:%u", endpoint_port(fd));
-    assert_int_equal(pthread_create(&thread, NULL, close_soon, &fd), 0);
+    assert_int_equal(endpoint_listen("127.0.0.1:0", false, &closes_after_bind, NULL), 0);
+    (void)snprintf(address, sizeof address, "127.0.0.1:%u", endpoint_port(closes_after_bind));
     assert_int_equal(start(&loop, address, &server, NULL), 0);
-    (void)pthread_join(thread, NULL);
+    assert_int_equal(closes_after_bind, -1);
     stop(&loop, server);
 }
 

@@ -2,16 +2,14 @@
 
 #include <semaphore.h>
 #include <stdatomic.h>
-#include <time.h>
 
 #include "server/health_check.h"
+#include "waiting.h"
 
-#define PATIENCE_S 30
-#define GRACE_MS   200
-
-static sem_t go_on;   /* lets the read go on */
-static sem_t ringing; /* an answer has begun */
-static atomic_bool is_freed;
+static sem_t go_on; /* lets the read go on */
+static atomic_bool is_answering;
+static atomic_bool is_freeing; /* the free has been called */
+static atomic_bool is_freed;   /* it has returned */
 static atomic_bool was_freed_early;
 
 static int64_t read_late(void *ctx)
@@ -22,13 +20,13 @@ static int64_t read_late(void *ctx)
     return 0;
 }
 
-/* Takes its time, so that a stop that does not wait for it is over before. */
+/* Until the thread that frees waits for something, or has freed. */
 static void answer_slowly(struct health_check_wait *wait, const struct health_check_facts *facts)
 {
-    const struct timespec grace = {.tv_nsec = GRACE_MS * 1000000L};
     (void)wait, (void)facts;
-    sem_post(&ringing);
-    (void)nanosleep(&grace, NULL);
+    is_answering = true;
+    WAIT_FOR(is_freeing);
+    WAIT_FOR_REST();
     was_freed_early = is_freed;
 }
 
@@ -38,19 +36,16 @@ TEST(stop_waits_for_the_answer_that_a_timer_gives)
     struct store_status *store_status = store_status_new(NULL, false, 0);
     struct health_check *health_check;
     struct timers *timers;
-    struct timespec end;
     sem_init(&go_on, 0, 0);
-    sem_init(&ringing, 0, 0);
     assert_non_null(store_status);
     assert_int_equal(timers_new(&timers, NULL), 0);
     assert_int_equal(
         health_check_new("memory:", timers, store_status, read_late, NULL, &health_check, NULL), 0);
 
     health_check_ask(health_check, &wait);
-    clock_gettime(CLOCK_REALTIME, &end);
-    end.tv_sec += PATIENCE_S;
-    assert_int_equal(sem_timedwait(&ringing, &end), 0);
+    WAIT_FOR(is_answering);
     sem_post(&go_on);
+    is_freeing = true;
     health_check_free(health_check);
     is_freed = true;
 
@@ -58,5 +53,4 @@ TEST(stop_waits_for_the_answer_that_a_timer_gives)
     assert_false(was_freed_early);
     store_status_free(store_status);
     sem_destroy(&go_on);
-    sem_destroy(&ringing);
 }

@@ -3,7 +3,6 @@
 
 #include <stdio.h>
 #include <stdlib.h>
-#include <unistd.h>
 
 #include "server/http/private.h"
 
@@ -57,12 +56,12 @@ TEST(a_full_group_of_connections_is_answered)
         client_connect(&clients[i], bench.port);
         assert_int_equal(client_get(&clients[i], "/echo"), 200);
     }
-    pthread_mutex_lock(&bench.lock);
+    bench.is_held = true;
     client_say(&first, "GET /echo HTTP/1.1\r\nHost: x\r\n\r\n");
-    usleep(50000);
+    WAIT_FOR(bench.is_busy);
     for (int i = 0; i < GROUP; i++)
         client_say(&clients[i], "GET /echo HTTP/1.1\r\nHost: x\r\n\r\n");
-    pthread_mutex_unlock(&bench.lock);
+    bench.is_held = false;
     for (int i = 0; i < GROUP; i++) {
         assert_int_equal(client_read(&clients[i], false), 200);
         client_close(&clients[i]);

@@ -4,8 +4,6 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-#include "base/time/clock.h"
-
 static struct http_stream *open_stream(struct bench *bench, struct client *client,
                                        const char *version)
 {
@@ -69,9 +67,7 @@ BENCH_TEST(a_reader_that_does_not_read_is_closed,
     static char text[65536];
     struct client client;
     struct http_stream *stream = open_stream(bench, &client, "1.1");
-    int64_t deadline_ms = clock_monotonic_ms() + CLIENT_WAIT_MS;
-    while (http_stream_write(stream, (struct str){text, sizeof text}))
-        assert_true(clock_monotonic_ms() < deadline_ms);
+    WAIT_FOR(!http_stream_write(stream, (struct str){text, sizeof text}));
     bench_wait_ended(bench, 1);
     http_stream_close(stream);
     client_wait_close(&client);
@@ -149,12 +145,19 @@ BENCH_TEST(a_quiet_server_finishes_and_takes_no_more, (struct http_server_option
     assert_int_equal(client_try_connect(bench->port), -1);
 }
 
+struct visitor {
+    uint16_t port;
+    atomic_int n_served;
+};
+
 static void *connect_on_and_on(void *ctx)
 {
-    const struct bench *bench = ctx;
+    struct visitor *visitor = ctx;
     int fd;
-    while ((fd = client_try_connect(bench->port)) >= 0)
+    while ((fd = client_try_connect(visitor->port)) >= 0) {
         close(fd);
+        visitor->n_served++;
+    }
     return NULL;
 }
 
@@ -164,8 +167,9 @@ TEST(clients_may_race_with_a_quiesce)
         struct bench bench;
         pthread_t thread;
         bench_start(&bench, (struct http_server_options){.max_connections = 2});
-        assert_int_equal(pthread_create(&thread, NULL, connect_on_and_on, &bench), 0);
-        (void)usleep((unsigned)round * 100);
+        struct visitor visitor = {.port = bench.port};
+        assert_int_equal(pthread_create(&thread, NULL, connect_on_and_on, &visitor), 0);
+        WAIT_FOR(visitor.n_served >= round);
         http_server_quiesce(bench.server);
         assert_int_equal(pthread_join(thread, NULL), 0);
         bench_stop(&bench);
@@ -208,15 +212,16 @@ TEST(a_stop_does_not_wait_for_who_does_not_read)
 {
     struct bench bench;
     struct client client;
-    bench_start(&bench, (struct http_server_options){.max_body_bytes = 64u << 20});
+    const struct http_server_options options = {.max_body_bytes = 64u << 20,
+                                                .request_timeout_ms = 10 * WAIT_LIMIT_MS,
+                                                .idle_timeout_ms = 10 * WAIT_LIMIT_MS};
+    bench_start(&bench, options);
     client_connect(&client, bench.port);
     client_say(&client, "POST /x HTTP/1.1\r\nHost: x\r\nContent-Length: 33554432\r\n\r\n");
     char *body = calloc(1, 33554432);
     client_send(&client, body, 33554432);
     free(body);
     bench_wait_requests(&bench, 1);
-    int64_t start_ms = clock_monotonic_ms();
-    bench_stop(&bench);
-    assert_true(clock_monotonic_ms() - start_ms < CLIENT_WAIT_MS / 2);
+    bench_stop(&bench); /* else it would outlast the time that Meson gives this test */
     client_close(&client);
 }

@@ -3,10 +3,10 @@
 
 #include <pthread.h>
 #include <semaphore.h>
-#include <unistd.h>
 
 #include "server/rest/private.h"
 #include "store/store.h"
+#include "waiting.h"
 
 static sem_t started, go_on;
 
@@ -130,8 +130,7 @@ FIXTURE_TEST(a_late_operation_is_answered_before_the_committer_goes)
     server.http = NULL;
     assert_int_equal(client_read(&client, false), 503);
     assert_int_equal(pthread_create(&closing, NULL, close_house, &server), 0);
-    /* Time enough for the committer to end, if it did not wait for the reader. */
-    (void)usleep(300 * 1000);
+    WAIT_FOR_REST(); /* the committer would have ended if it did not wait for the reader */
     assert_int_equal(rest_server_refused, 0);
     sem_post(&go_on);
     (void)pthread_join(closing, NULL);
@@ -192,8 +191,7 @@ FIXTURE_TEST(a_claim_that_a_stop_was_faster_than_keeps_nothing)
     assert_int_equal(client_read(&client, false), 503);
     assert_non_null(strstr(buf_cstr(&client.body), "it may or may not have happened"));
     assert_int_equal(pthread_create(&closing, NULL, close_house, &server), 0);
-    /* Time enough for all threads to be on the way out. */
-    (void)usleep(300 * 1000);
+    WAIT_FOR_REST(); /* all threads are on the way out */
     sem_post(&go_on);
     (void)pthread_join(closing, NULL);
     assert_int_equal(store_ops(store)->list(store, &all, &page, NULL), 0);
@@ -223,7 +221,7 @@ FIXTURE_TEST(a_job_that_a_stop_finds_on_its_way_to_the_store_is_answered)
                         "\r\nContent-Length: 16\r\n\r\n{\"task\": \"mail\"}");
     sem_wait(&started);
     assert_int_equal(pthread_create(&closing, NULL, close_house, &server), 0);
-    (void)usleep(200 * 1000);
+    WAIT_FOR_REST();
     sem_post(&go_on);
     assert_int_equal(client_read(&client, false), 201);
     (void)pthread_join(closing, NULL);

@@ -79,8 +79,8 @@ static void tls_connect(struct tls_client *c, uint16_t port, const char *priorit
     assert_int_equal(gnutls_priority_set_direct(c->session, priorities, NULL), 0);
     gnutls_credentials_set(c->session, GNUTLS_CRD_CERTIFICATE, c->trust);
     gnutls_transport_set_int(c->session, c->client.fd);
-    gnutls_handshake_set_timeout(c->session, CLIENT_WAIT_MS);
-    gnutls_record_set_timeout(c->session, CLIENT_WAIT_MS);
+    gnutls_handshake_set_timeout(c->session, WAIT_LIMIT_MS);
+    gnutls_record_set_timeout(c->session, WAIT_LIMIT_MS);
     c->handshake = gnutls_handshake(c->session);
 }
 
