@@ -9,9 +9,9 @@
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <time.h>
 
 #include "redrive.h"
+#include "waiting.h"
 
 #define SECOND INT64_C(1000)
 #define MINUTE (60 * SECOND)
@@ -26,11 +26,6 @@ struct test_clock {
     atomic_bool held;
 };
 
-static inline void real_sleep_1ms(void)
-{
-    nanosleep(&(struct timespec){.tv_nsec = 1000 * 1000}, NULL);
-}
-
 static inline int64_t test_clock_now(void *ctx)
 {
     return atomic_load(&((struct test_clock *)ctx)->now_ms);
@@ -39,8 +34,7 @@ static inline int64_t test_clock_now(void *ctx)
 static inline void test_clock_wait(int64_t ms, void *ctx)
 {
     struct test_clock *clock = ctx;
-    while (atomic_load(&clock->held))
-        real_sleep_1ms();
+    HOLD_UNTIL(!atomic_load(&clock->held));
     atomic_fetch_add(&clock->now_ms, ms);
 }
 
@@ -246,15 +240,5 @@ static inline int job_thread_join(struct job_thread *t)
     redrive_result_release(&t->result);
     return t->rc;
 }
-
-/* Waits, in real time, until the metric has the value. */
-#define wait_for(handler, metric, value)                                          \
-    do {                                                                          \
-        for (int i_ = 0; metrics_of(handler).metric != (unsigned)(value); i_++) { \
-            if (i_ > 20000)                                                       \
-                fail_msg("%s never became %d", #metric, (int)(value));            \
-            real_sleep_1ms();                                                     \
-        }                                                                         \
-    } while (0)
 
 #endif

@@ -11,11 +11,11 @@
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "base/time/clock.h"
 #include "redrive_queue.h"
+#include "waiting.h"
 
 /* Longer than anything here takes on a machine with other things to do. */
 #define LONG_MS 100000
@@ -38,11 +38,6 @@ struct bed {
     char store[300];
     struct redrive_queue *queue;
 };
-
-static inline void sleep_ms(long ms)
-{
-    nanosleep(&(struct timespec){.tv_sec = ms / 1000, .tv_nsec = ms % 1000 * 1000000}, NULL);
-}
 
 static inline void write_file(const char *path, const char *text)
 {
@@ -143,26 +138,9 @@ static inline enum redrive_state state_of(struct redrive_queue *q, const char *i
     return state;
 }
 
-static inline void wait_for_state(struct redrive_queue *q, const char *id, enum redrive_state state)
-{
-    const int64_t end_ms = clock_monotonic_ms() + LONG_MS;
-    while (state_of(q, id) != state) {
-        if (clock_monotonic_ms() > end_ms)
-            fail_msg("%s is %s, not %s", id, redrive_state_name(state_of(q, id)),
-                     redrive_state_name(state));
-        sleep_ms(2);
-    }
-}
-
-static inline void wait_for(const atomic_int *n, int at_least)
-{
-    const int64_t end_ms = clock_monotonic_ms() + LONG_MS;
-    while (atomic_load(n) < at_least) {
-        if (clock_monotonic_ms() > end_ms)
-            fail_msg("waited in vain for %d", at_least);
-        sleep_ms(1);
-    }
-}
+#define WAIT_FOR_STATE(q, id, state)                     \
+    WAIT_TELLING(state_of(q, id) == (state), pass_ms(1), \
+                 print_error("%s is %s\n", id, redrive_state_name(state_of(q, id))))
 
 static inline void work_until_idle(struct redrive_queue *q)
 {
@@ -174,11 +152,7 @@ static inline void work_until_idle(struct redrive_queue *q)
 /* Retries are due at once, but not necessarily before a worker finds that it is idle. */
 static inline void work_until(struct redrive_queue *q, const char *id, enum redrive_state state)
 {
-    const int64_t end_ms = clock_monotonic_ms() + LONG_MS;
-    do
-        work_until_idle(q);
-    while (state_of(q, id) != state && clock_monotonic_ms() < end_ms);
-    assert_int_equal(state_of(q, id), state);
+    WAIT_RUNNING(state_of(q, id) == state, work_until_idle(q));
 }
 
 /* ---- Working --------------------------------------------------------------------------------- */

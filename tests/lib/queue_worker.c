@@ -10,7 +10,8 @@
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
-#include <time.h>
+
+#include "waiting.h"
 
 static struct redrive_queue *queue;
 
@@ -18,11 +19,6 @@ static void stop(int signo)
 {
     (void)signo;
     redrive_queue_stop(queue, 10000);
-}
-
-static void sleep_s(int seconds)
-{
-    nanosleep(&(struct timespec){.tv_sec = seconds}, NULL);
 }
 
 static int run_good(struct redrive_task_run *run, void *arg)
@@ -34,7 +30,7 @@ static int run_good(struct redrive_task_run *run, void *arg)
 static int run_slow(struct redrive_task_run *run, void *arg)
 {
     (void)run, (void)arg;
-    sleep_s(2);
+    pass_ms(2000);
     return 0;
 }
 
@@ -44,7 +40,7 @@ static int run_torn(struct redrive_task_run *run, void *arg)
     (void)arg;
     if (strcmp(redrive_task_run_tenant(run), "acme") == 0)
         return 0;
-    sleep_s(2);
+    pass_ms(2000);
     return -ECONNREFUSED;
 }
 
@@ -52,7 +48,7 @@ static int run_long(struct redrive_task_run *run, void *arg)
 {
     (void)arg;
     for (int i = 0; i < 15 && !redrive_task_run_cancelled(run); i++)
-        sleep_s(1);
+        pass_ms(1000);
     return 0;
 }
 

@@ -9,7 +9,7 @@ HANDLER_TEST(a_parked_job_uses_no_attempt)
     assert_int_equal(redrive_breaker_trip(f->handler, "t"), 0);
     struct job_thread t = {.handler = f->handler, .job = {.task = "t"}, .fn = succeed};
     job_thread_start(&t);
-    wait_for(f->handler, parked, 1);
+    WAIT_FOR(metrics_of(f->handler).parked == 1);
     assert_int_equal(breaker_of(f->handler, "t").parked, 1);
     assert_int_equal(metrics_of(f->handler).attempts, 0);
     atomic_fetch_add(&f->clock.now_ms, MINUTE);
@@ -79,12 +79,13 @@ OPTIONS_TEST(the_probe_has_most_attempts_left_and_is_the_oldest_and_the_newest_i
         static const char *const IDS[] = {"a", "b", "c"};
         t[i] = (struct job_thread){f->handler, {.id = IDS[i], .task = "t"}, note_down, &order};
         job_thread_start(&t[i]);
-        wait_for(f->handler, jobs_received, i + 1);
-        wait_for(f->handler, running, 0);
+        WAIT_FOR(metrics_of(f->handler).jobs_received == (unsigned)i + 1);
+        WAIT_FOR(metrics_of(f->handler).running == 0);
         if (i == 0)
-            wait_for(f->handler, waiting, 1); /* a has failed once and opened the breaker */
+            WAIT_FOR(metrics_of(f->handler).waiting ==
+                     1); /* a has failed once and opened the breaker */
         else
-            wait_for(f->handler, parked, i);
+            WAIT_FOR(metrics_of(f->handler).parked == (unsigned)i);
     }
     atomic_store(&f->clock.held, false);
     for (int i = 0; i < 3; i++)
@@ -104,10 +105,10 @@ HANDLER_TEST(a_newcomer_does_not_overtake_the_parked)
     struct job_thread b = {f->handler, {.id = "b", .task = "t"}, note_down, &order};
     atomic_store(&f->clock.held, true);
     job_thread_start(&a);
-    wait_for(f->handler, parked, 1);
+    WAIT_FOR(metrics_of(f->handler).parked == 1);
     atomic_fetch_add(&f->clock.now_ms, MINUTE); /* a probe is due, but a has not noticed yet */
     job_thread_start(&b);
-    wait_for(f->handler, jobs_parked, 2);
+    WAIT_FOR(metrics_of(f->handler).jobs_parked == 2);
     atomic_store(&f->clock.held, false);
     assert_int_equal(job_thread_join(&a), 0);
     assert_int_equal(job_thread_join(&b), 0);
@@ -134,7 +135,7 @@ OPTIONS_TEST(parked_jobs_are_let_go_at_a_growing_pace)
                                    note_down,
                                    &order};
         job_thread_start(&t[i]);
-        wait_for(f->handler, parked, i + 1);
+        WAIT_FOR(metrics_of(f->handler).parked == (unsigned)i + 1);
     }
     redrive_breaker_reset(f->handler, "t");
     for (int i = 0; i < JOBS; i++)
@@ -165,7 +166,7 @@ OPTIONS_TEST(a_failure_slows_the_release_down)
     for (int i = 0; i < JOBS; i++) {
         t[i] = (struct job_thread){f->handler, {.task = "t"}, note_down, &order};
         job_thread_start(&t[i]);
-        wait_for(f->handler, parked, i + 1);
+        WAIT_FOR(metrics_of(f->handler).parked == (unsigned)i + 1);
     }
     redrive_breaker_reset(f->handler, "t");
     for (int i = 0; i < JOBS; i++)
@@ -268,8 +269,7 @@ static int probe_until_cancelled(struct redrive_run *run, void *arg)
     if (redrive_run_attempt(run) == 1)
         return -ECONNREFUSED;
     atomic_store(&p->is_probing, true);
-    while (!redrive_run_cancelled(run))
-        real_sleep_1ms();
+    WAIT_FOR(redrive_run_cancelled(run));
     return -ECONNREFUSED;
 }
 
@@ -281,10 +281,9 @@ OPTIONS_TEST(a_cancelled_probe_gives_its_permit_to_the_next)
     struct job_thread a = {f->handler, {.id = "a", .task = "t"}, probe_until_cancelled, &p};
     struct job_thread b = {f->handler, {.id = "b", .task = "t"}, succeed};
     job_thread_start(&a);
-    while (!atomic_load(&p.is_probing))
-        real_sleep_1ms();
+    WAIT_FOR(atomic_load(&p.is_probing));
     job_thread_start(&b);
-    wait_for(f->handler, parked, 1);
+    WAIT_FOR(metrics_of(f->handler).parked == 1);
     int64_t before_ms = fixture_elapsed_ms(f);
     assert_int_equal(redrive_cancel(f->handler, "a"), 0);
     assert_int_equal(job_thread_join(&a), REDRIVE_E_CANCELLED);
@@ -458,7 +457,7 @@ HANDLER_TEST(disabling_lets_parked_jobs_go)
         t[i] = (struct job_thread){f->handler, {.task = "t"}, succeed};
         job_thread_start(&t[i]);
     }
-    wait_for(f->handler, parked, 2);
+    WAIT_FOR(metrics_of(f->handler).parked == 2);
     redrive_breaker_disable(f->handler, "t");
     assert_int_equal(job_thread_join(&t[0]), 0);
     assert_int_equal(job_thread_join(&t[1]), 0);

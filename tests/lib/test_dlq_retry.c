@@ -265,8 +265,8 @@ TEST(a_stop_interrupts_the_pace)
         redrive_call(h, "t", find_input_malformed, NULL, NULL);
     pthread_t thread;
     assert_int_equal(pthread_create(&thread, NULL, retry_all_slowly, h), 0);
-    wait_for(h, jobs_redriven, 1);
-    wait_for(h, jobs_completed, 1);
+    WAIT_FOR(metrics_of(h).jobs_redriven == 1);
+    WAIT_FOR(metrics_of(h).jobs_completed == 1);
     redrive_handler_stop(h);
     void *stopped = NULL;
     pthread_join(thread, &stopped);

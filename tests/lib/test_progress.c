@@ -1,37 +1,16 @@
 /* Whatever callers do to each other, somebody can always go on. */
-#include "check.h"
+#include "fixture.h"
 
-#include <pthread.h>
-#include <time.h>
-
-#include "redrive.h"
-
-static void sleep_ms(long ms)
+static void open_maps(struct fixture *f, enum redrive_on_open on_open, uint32_t concurrency)
 {
-    nanosleep(&(struct timespec){ms / 1000, ms % 1000 * 1000000}, NULL);
-}
-
-static struct redrive_handler *handler_with(enum redrive_on_open on_open, uint32_t concurrency)
-{
-    struct redrive_breaker_config breaker;
-    redrive_breaker_config_init(&breaker);
-    breaker.failure_threshold = 1;
-    breaker.recovery_timeout_ms = 100;
-    breaker.recovery_jitter = 0;
-    breaker.probe_lease_ms = 100;
-    breaker.on_open = on_open;
-    struct redrive_handler_options options = {.breaker = &breaker, .concurrency = concurrency};
-    struct redrive_handler *h = redrive_handler_new(&options, NULL);
-    assert_non_null(h);
-    assert_int_equal(redrive_breaker_configure(h, "maps", &breaker, NULL), 0);
-    return h;
-}
-
-static int succeed(struct redrive_run *run, void *arg)
-{
-    (void)run;
-    (void)arg;
-    return 0;
+    f->options.concurrency = concurrency;
+    fixture_new_handler(f);
+    f->breaker.failure_threshold = 1;
+    f->breaker.recovery_timeout_ms = 100;
+    f->breaker.probe_lease_ms = 100;
+    f->breaker.on_open = on_open;
+    assert_int_equal(redrive_breaker_configure(f->handler, "maps", &f->breaker, NULL), 0);
+    redrive_breaker_simulate_failure(f->handler, "maps");
 }
 
 static int submit_to_maps(struct redrive_run *run, void *arg)
@@ -41,63 +20,52 @@ static int submit_to_maps(struct redrive_run *run, void *arg)
     return redrive_submit(arg, &inner, succeed, NULL, NULL);
 }
 
-static void *wait_for_maps(void *arg)
-{
-    submit_to_maps(NULL, arg);
-    return NULL;
-}
-
 /* One waits for the only slot, to go as a probe; the other has the slot, and waits for the probe.
  */
-TEST(a_nested_job_does_not_wait_for_one_that_wants_its_slot)
+OPTIONS_TEST(a_nested_job_does_not_wait_for_one_that_wants_its_slot)
 {
-    struct redrive_handler *h = handler_with(REDRIVE_ON_OPEN_PARK, 1);
-    pthread_t older;
-    redrive_breaker_simulate_failure(h, "maps");
-    pthread_create(&older, NULL, wait_for_maps, h);
-    sleep_ms(30);
-    struct redrive_job outer = {.task = "outer", .service = "other"};
-    assert_int_equal(redrive_submit(h, &outer, submit_to_maps, h, NULL), 0);
-    pthread_join(older, NULL);
-    struct redrive_metrics metrics;
-    redrive_metrics_get(h, &metrics);
-    assert_int_equal(metrics.jobs_completed, 3);
-    redrive_handler_free(h);
+    open_maps(f, REDRIVE_ON_OPEN_PARK, 1);
+    struct job_thread older = {f->handler, {.task = "inner", .service = "maps"}, succeed};
+    struct job_thread outer = {
+        f->handler, {.task = "outer", .service = "other"}, submit_to_maps, f->handler};
+    atomic_store(&f->clock.held, true);
+    job_thread_start(&older);
+    WAIT_FOR(metrics_of(f->handler).parked == 1);
+    job_thread_start(&outer);
+    WAIT_FOR(metrics_of(f->handler).parked == 2);
+    atomic_store(&f->clock.held, false);
+    assert_int_equal(job_thread_join(&outer), 0);
+    assert_int_equal(job_thread_join(&older), 0);
+    assert_int_equal(metrics_of(f->handler).jobs_completed, 3);
 }
 
 static int hang(struct redrive_run *run, void *arg)
 {
     (void)run;
-    (void)arg;
-    sleep_ms(800);
+    HOLD_UNTIL(atomic_load((atomic_bool *)arg));
     return 0;
 }
 
-static void *hang_in_maps(void *arg)
+OPTIONS_TEST(a_probe_that_hangs_blocks_nobody_after_its_lease)
 {
-    struct redrive_job job = {.task = "hangs", .service = "maps"};
-    redrive_submit(arg, &job, hang, NULL, NULL);
-    return NULL;
-}
-
-TEST(a_probe_that_hangs_blocks_nobody_after_its_lease)
-{
-    struct redrive_handler *h = handler_with(REDRIVE_ON_OPEN_REJECT, 0);
-    pthread_t probe;
-    redrive_breaker_simulate_failure(h, "maps");
-    sleep_ms(120);
-    pthread_create(&probe, NULL, hang_in_maps, h);
-    int rc = REDRIVE_E_BREAKER_OPEN;
-    int64_t waited_ms = 0;
+    atomic_bool may_return = false;
+    open_maps(f, REDRIVE_ON_OPEN_REJECT, 0);
+    struct job_thread probe = {f->handler, {.task = "hangs", .service = "maps"}, hang, &may_return};
     struct redrive_job job = {.task = "next", .service = "maps"};
-    sleep_ms(20);
-    for (; rc == REDRIVE_E_BREAKER_OPEN && waited_ms < 650; waited_ms += 25) {
-        sleep_ms(25);
-        rc = redrive_submit(h, &job, succeed, NULL, NULL);
+    atomic_fetch_add(&f->clock.now_ms, 100);
+    job_thread_start(&probe);
+    WAIT_FOR(metrics_of(f->handler).running == 1);
+    atomic_fetch_add(&f->clock.now_ms, 99);
+    assert_int_equal(redrive_submit(f->handler, &job, succeed, NULL, NULL), REDRIVE_E_BREAKER_OPEN);
+    /* The probe has failed when its lease is over, and so the breaker is open once more. */
+    int rc = REDRIVE_E_BREAKER_OPEN;
+    for (int ms = 0; rc == REDRIVE_E_BREAKER_OPEN && ms < 500; ms++) {
+        atomic_fetch_add(&f->clock.now_ms, 1);
+        rc = redrive_submit(f->handler, &job, succeed, NULL, NULL);
     }
     assert_int_equal(rc, 0);
-    pthread_join(probe, NULL);
-    redrive_handler_free(h);
+    atomic_store(&may_return, true);
+    (void)job_thread_join(&probe);
 }
 
 static int die(struct redrive_run *run, void *arg)

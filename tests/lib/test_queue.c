@@ -320,8 +320,7 @@ BOTH_TEST(what_a_failure_says_is_kept_and_decides)
 static int run_out_of_time(struct redrive_task_run *run, void *arg)
 {
     (void)arg;
-    while (!redrive_task_run_cancelled(run))
-        sleep_ms(1);
+    WAIT_FOR(redrive_task_run_cancelled(run));
     assert_int_equal(redrive_task_run_remaining_ms(run), 0);
     return -ECANCELED;
 }

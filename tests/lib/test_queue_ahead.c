@@ -13,6 +13,7 @@ struct load {
     atomic_bool is_locked;
     pthread_t locker;
     pthread_t worker; /* the thread that called work */
+    pid_t work, slot; /* the same, and the one of the function */
     atomic_int runs[JOBS];
     int fail_from;
     int last;
@@ -110,18 +111,8 @@ static int get_stuck(struct redrive_task_run *run, void *arg)
     struct load *load = arg;
     (void)run;
     if (atomic_fetch_add(&load->n, 1) >= QUICK)
-        while (!atomic_load(&load->is_open))
-            sleep_ms(1);
+        HOLD_UNTIL(atomic_load(&load->is_open));
     return 0;
-}
-
-static void wait_for_running(struct redrive_queue *q, int n)
-{
-    const int64_t end_ms = clock_monotonic_ms() + LONG_MS;
-    while (count_in(q, REDRIVE_STATE_RUNNING) != n) {
-        assert_true(clock_monotonic_ms() < end_ms);
-        sleep_ms(5);
-    }
 }
 
 FILE_TEST(jobs_that_wait_behind_a_long_one_are_given_back)
@@ -131,10 +122,10 @@ FILE_TEST(jobs_that_wait_behind_a_long_one_are_given_back)
     submit_numbered(bed->queue);
     handle(bed->queue, get_stuck, &load, false);
     worker_start(&worker, bed->queue);
-    wait_for(&load.n, QUICK + 1);
-    wait_for_running(bed->queue, 1);
+    WAIT_FOR(load.n >= QUICK + 1);
+    WAIT_FOR(count_in(bed->queue, REDRIVE_STATE_RUNNING) == 1);
     atomic_store(&load.is_open, true);
-    wait_for(&load.n, JOBS);
+    WAIT_FOR(load.n >= JOBS);
     worker_stop(&worker, LONG_MS);
     assert_int_equal(count_in(bed->queue, REDRIVE_STATE_COMPLETED), JOBS);
     assert_int_equal(atomic_load(&load.n), JOBS);
@@ -147,7 +138,7 @@ FILE_TEST(a_stop_gives_back_what_has_not_started)
     submit_numbered(bed->queue);
     handle(bed->queue, get_stuck, &load, false);
     worker_start(&worker, bed->queue);
-    wait_for(&load.n, QUICK + 1);
+    WAIT_FOR(load.n >= QUICK + 1);
     redrive_queue_stop(bed->queue, LONG_MS);
     atomic_store(&load.is_open, true);
     worker_join(&worker);
@@ -157,13 +148,25 @@ FILE_TEST(a_stop_gives_back_what_has_not_started)
 }
 
 static atomic_bool is_held_up;
+static atomic_bool is_stopped;
+static int held_up[2]; /* a pipe: a byte lets it go */
 
-/* The thread that called work sees nothing for a while. */
+/* The thread that called work sees nothing. */
 static void hold_up(int signo)
 {
+    char byte;
     (void)signo;
     atomic_store(&is_held_up, true);
-    sleep_ms(300);
+    (void)!read(held_up[0], &byte, 1);
+}
+
+/* When the thread of the function has gone as far as it can. */
+static void *let_go(void *arg)
+{
+    WAIT_FOR(atomic_load(&is_stopped));
+    WAIT_FOR_REST();
+    assert_int_equal(write(held_up[1], "", 1), 1);
+    return arg;
 }
 
 static int stop_and_return(struct redrive_task_run *run, void *arg)
@@ -172,9 +175,9 @@ static int stop_and_return(struct redrive_task_run *run, void *arg)
     if (atomic_fetch_add(&load->n, 1) != QUICK)
         return 0;
     assert_int_equal(pthread_kill(load->worker, SIGUSR1), 0);
-    while (!atomic_load(&is_held_up))
-        sleep_ms(1);
+    WAIT_FOR(atomic_load(&is_held_up));
     redrive_queue_stop(redrive_task_run_owner(run), LONG_MS);
+    atomic_store(&is_stopped, true);
     return 0;
 }
 
@@ -184,16 +187,33 @@ FILE_TEST(a_function_that_stops_the_queue_is_the_last_to_run)
     const struct sigaction action = {.sa_handler = hold_up};
     struct load load = {.worker = pthread_self()};
     struct redrive_err err = {0};
+    pthread_t thread;
+    assert_int_equal(pipe(held_up), 0);
     assert_int_equal(sigaction(SIGUSR1, &action, NULL), 0);
+    assert_int_equal(pthread_create(&thread, NULL, let_go, NULL), 0);
     submit_numbered(bed->queue);
     handle(bed->queue, stop_and_return, &load, false);
     assert_int_equal(redrive_queue_work(bed->queue, 0, &err), 0);
+    pthread_join(thread, NULL);
+    close(held_up[0]);
+    close(held_up[1]);
     assert_int_equal(atomic_load(&load.n), QUICK + 1);
     assert_int_equal(count_in(bed->queue, REDRIVE_STATE_COMPLETED), QUICK + 1);
     assert_int_equal(count_in(bed->queue, REDRIVE_STATE_QUEUED), JOBS - QUICK - 1);
 }
 
-/* Keeps the store locked for longer than the run takes. */
+/* ---- SQLite, which tells when it waits for a lock -------------------------------------------- */
+
+static int (*sleep_of_sqlite)(sqlite3_vfs *, int);
+static atomic_int n_lock_waits;
+
+static int tell_and_sleep(sqlite3_vfs *vfs, int microseconds)
+{
+    atomic_fetch_add(&n_lock_waits, 1);
+    return sleep_of_sqlite(vfs, microseconds);
+}
+
+/* Keeps the store locked until the run has ended and its thread waits, or has ended too. */
 static void *lock_store(void *arg)
 {
     struct load *load = arg;
@@ -202,9 +222,8 @@ static void *lock_store(void *arg)
     sqlite3_busy_timeout(db, LONG_MS);
     sqlite3_exec(db, "BEGIN IMMEDIATE", NULL, NULL, NULL);
     atomic_store(&load->is_locked, true);
-    while (!atomic_load(&load->is_open))
-        sleep_ms(1);
-    sleep_ms(200);
+    WAIT_FOR(atomic_load(&load->is_open));
+    WAIT_FOR(thread_rests(load->slot));
     sqlite3_exec(db, "ROLLBACK", NULL, NULL, NULL);
     sqlite3_close(db);
     return NULL;
@@ -218,10 +237,12 @@ static int stop_meanwhile(struct redrive_task_run *run, void *arg)
         return 0;
     load->last = atoi(redrive_task_run_id(run));
     assert_int_equal(pthread_create(&load->locker, NULL, lock_store, load), 0);
-    while (!atomic_load(&load->is_locked))
-        sleep_ms(1);
+    WAIT_FOR(atomic_load(&load->is_locked));
+    const int before = atomic_load(&n_lock_waits);
     redrive_queue_stop(q, LONG_MS);
-    sleep_ms(300);
+    WAIT_FOR(atomic_load(&n_lock_waits) > before);
+    WAIT_FOR(thread_rests(load->work)); /* it is behind that */
+    load->slot = gettid();
     atomic_store(&load->is_open, true);
     return 0;
 }
@@ -234,6 +255,7 @@ FILE_TEST(a_run_that_ends_while_others_are_given_back_is_settled)
     struct redrive_err err = {0};
     char id[16];
     load.path = bed->store + strlen("sqlite:");
+    load.work = gettid();
     submit_numbered(bed->queue);
     handle(bed->queue, stop_meanwhile, &load, false);
     assert_int_equal(redrive_queue_work(bed->queue, 0, &err), 0);
@@ -260,11 +282,11 @@ FILE_TEST(being_given_back_costs_no_attempt)
     submit_numbered(bed->queue);
     handle(bed->queue, fail_from, &load, false);
     worker_start(&worker, bed->queue);
-    wait_for(&load.n, QUICK + 3 * (JOBS - QUICK));
+    WAIT_FOR(load.n >= QUICK + 3 * (JOBS - QUICK));
     for (int i = QUICK; i < JOBS; i++) {
         char id[16];
         snprintf(id, sizeof id, "%d", i);
-        wait_for_state(bed->queue, id, REDRIVE_STATE_DEAD_LETTER);
+        WAIT_FOR_STATE(bed->queue, id, REDRIVE_STATE_DEAD_LETTER);
     }
     worker_stop(&worker, LONG_MS);
     for (int i = 0; i < JOBS; i++)
@@ -298,4 +320,12 @@ BED_TEST(none_starts_after_the_failure_that_opens_the_breaker)
                          count_in(bed->queue, REDRIVE_STATE_RETRYING) +
                          count_in(bed->queue, REDRIVE_STATE_QUEUED),
                      JOBS - QUICK);
+}
+
+TEST_MAIN(argc, argv)
+{
+    sqlite3_vfs *vfs = sqlite3_vfs_find(NULL);
+    sleep_of_sqlite = vfs->xSleep;
+    vfs->xSleep = tell_and_sleep;
+    return check_run(NULL, NULL);
 }

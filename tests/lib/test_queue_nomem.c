@@ -167,7 +167,7 @@ BED_TEST(a_job_that_there_is_no_room_for_is_given_back_and_taken_again)
     /* What a run copies: id, queue, tenant and payload, each with its terminator. */
     atomic_store(&fails_of_size, 1 + 1 + strlen("default") + ODD_SIZE - 1 + 4);
     worker_start(&worker, bed->queue);
-    wait_for(&n, 1);
+    WAIT_FOR(n >= 1);
     worker_stop(&worker, LONG_MS);
     assert_int_equal(atomic_load(&fails_of_size), 0);
     assert_int_equal(redrive_queue_job(bed->queue, "a", &job, NULL), 0);

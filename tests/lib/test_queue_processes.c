@@ -5,6 +5,7 @@
 #include "queue_bed.h"
 
 #include <fcntl.h>
+#include <sqlite3.h>
 #include <sys/wait.h>
 
 /* ---- The helper ------------------------------------------------------------------------------ */
@@ -31,8 +32,8 @@ static int note_and_hang(struct redrive_task_run *run, void *arg)
 {
     (void)arg;
     note(redrive_task_run_id(run));
-    for (int i = 0; i < LONG_MS; i++)
-        sleep_ms(1000);
+    for (;;)
+        (void)pause();
     return 0;
 }
 
@@ -40,8 +41,7 @@ static int note_and_end_when_told(struct redrive_task_run *run, void *arg)
 {
     (void)arg;
     note(redrive_task_run_id(run));
-    while (!redrive_task_run_cancelled(run))
-        sleep_ms(1);
+    WAIT_FOR(redrive_task_run_cancelled(run));
     return -EINTR;
 }
 
@@ -114,16 +114,9 @@ static pid_t start(const struct bed *bed, const char *role)
 /* The status of a process that ends; one that does not is killed, and the test fails. */
 static int end_of(pid_t pid)
 {
-    const int64_t end_ms = clock_monotonic_ms() + LONG_MS;
     int status;
     pid_t ended;
-    while ((ended = waitpid(pid, &status, WNOHANG)) == 0) {
-        if (clock_monotonic_ms() > end_ms) {
-            kill(pid, SIGKILL);
-            fail_msg("process %d did not end", (int)pid);
-        }
-        sleep_ms(5);
-    }
+    WAIT_TELLING((ended = waitpid(pid, &status, WNOHANG)) != 0, pass_ms(1), kill(pid, SIGKILL));
     assert_int_equal(ended, pid);
     return status;
 }
@@ -141,16 +134,6 @@ static int count_lines(const struct bed *bed, const char *line)
     if (f)
         fclose(f);
     return n;
-}
-
-static void wait_for_line(const struct bed *bed, const char *line)
-{
-    const int64_t end_ms = clock_monotonic_ms() + LONG_MS;
-    while (count_lines(bed, line) == 0) {
-        if (clock_monotonic_ms() > end_ms)
-            fail_msg("%s was not started", line);
-        sleep_ms(5);
-    }
 }
 
 static int count_and_end(struct redrive_task_run *run, void *arg)
@@ -192,12 +175,12 @@ BED_TEST(jobs_of_a_killed_process_are_taken_back_and_run_again)
     bed->queue = bed_open(bed);
     submit(bed->queue, "long", "a");
     pid_t pid = start(bed, "hang");
-    wait_for_line(bed, "a");
+    WAIT_FOR(count_lines(bed, "a") > 0);
     kill(pid, SIGKILL);
     end_of(pid);
     assert_int_equal(redrive_queue_handle(bed->queue, "long", count_and_end, &n, NULL, NULL), 0);
     worker_start(&worker, bed->queue);
-    wait_for(&n, 1);
+    WAIT_FOR(n >= 1);
     worker_stop(&worker, LONG_MS);
     assert_int_equal(redrive_queue_job(bed->queue, "a", &job, NULL), 0);
     assert_int_equal(job.state, REDRIVE_STATE_COMPLETED);
@@ -207,11 +190,9 @@ BED_TEST(jobs_of_a_killed_process_are_taken_back_and_run_again)
 
 static int wait_to_be_told(struct redrive_task_run *run, void *arg)
 {
-    const int64_t end_ms = clock_monotonic_ms() + LONG_MS;
     atomic_fetch_add((atomic_int *)arg, 1);
-    while (!redrive_task_run_cancelled(run) && clock_monotonic_ms() < end_ms)
-        sleep_ms(1);
-    atomic_fetch_add((atomic_int *)arg, redrive_task_run_cancelled(run));
+    WAIT_FOR(redrive_task_run_cancelled(run));
+    atomic_fetch_add((atomic_int *)arg, 1);
     return 0;
 }
 
@@ -223,9 +204,9 @@ BED_TEST(a_run_is_told_that_another_process_has_cancelled_it)
     submit(bed->queue, "long", "a");
     assert_int_equal(redrive_queue_handle(bed->queue, "long", wait_to_be_told, &n, NULL, NULL), 0);
     worker_start(&worker, bed->queue);
-    wait_for(&n, 1);
+    WAIT_FOR(n >= 1);
     assert_int_equal(end_of(start(bed, "cancel")), 0);
-    wait_for(&n, 2);
+    WAIT_FOR(n >= 2);
     worker_stop(&worker, LONG_MS);
     assert_int_equal(state_of(bed->queue, "a"), REDRIVE_STATE_CANCELLED);
 }
@@ -236,13 +217,27 @@ BED_TEST(a_process_that_is_asked_to_end_gives_its_jobs_back)
     bed->queue = bed_open(bed);
     submit(bed->queue, "long", "a");
     pid_t pid = start(bed, "yield");
-    wait_for_line(bed, "a");
+    WAIT_FOR(count_lines(bed, "a") > 0);
     kill(pid, SIGTERM);
     assert_int_equal(end_of(pid), 0);
     assert_int_equal(redrive_queue_job(bed->queue, "a", &job, NULL), 0);
     assert_int_equal(job.state, REDRIVE_STATE_QUEUED);
     assert_int_equal(job.attempts, 0);
     redrive_queue_job_release(&job);
+}
+
+/* Suspends a process, unless it is in the midst of a transaction, for which all would wait. */
+static bool suspend(const struct bed *bed, pid_t pid)
+{
+    sqlite3 *db;
+    kill(pid, SIGSTOP);
+    assert_int_equal(sqlite3_open(bed->store + strlen("sqlite:"), &db), SQLITE_OK);
+    sqlite3_busy_timeout(db, 1000);
+    const bool is_free = sqlite3_exec(db, "BEGIN IMMEDIATE", NULL, NULL, NULL) == SQLITE_OK;
+    sqlite3_close(db);
+    if (!is_free)
+        kill(pid, SIGCONT);
+    return is_free;
 }
 
 /* A process that was suspended for longer than its leases has lost them: its word does not count.
@@ -254,12 +249,12 @@ BED_TEST(a_suspended_process_loses_its_jobs)
     bed->queue = bed_open(bed);
     submit(bed->queue, "long", "a");
     pid_t pid = start(bed, "yield");
-    wait_for_line(bed, "a");
-    kill(pid, SIGSTOP);
+    WAIT_FOR(count_lines(bed, "a") > 0);
+    WAIT_FOR(suspend(bed, pid));
     assert_int_equal(redrive_queue_handle(bed->queue, "long", count_and_end, &n, NULL, NULL), 0);
     worker_start(&worker, bed->queue);
-    wait_for(&n, 1);
-    wait_for_state(bed->queue, "a", REDRIVE_STATE_COMPLETED);
+    WAIT_FOR(n >= 1);
+    WAIT_FOR_STATE(bed->queue, "a", REDRIVE_STATE_COMPLETED);
     kill(pid, SIGCONT);
     kill(pid, SIGTERM);
     assert_int_equal(end_of(pid), 0);

@@ -19,8 +19,8 @@ static int join_crowd(struct redrive_task_run *run, void *arg)
     (void)run;
     while (now > most && !atomic_compare_exchange_weak(&crowd->most, &most, now))
         ;
-    wait_for(&crowd->most, crowd->awaited);
-    sleep_ms(1);
+    WAIT_FOR(crowd->most >= crowd->awaited);
+    pass_ms(1);
     atomic_fetch_sub(&crowd->now, 1);
     atomic_fetch_add(&crowd->all, 1);
     return 0;
@@ -64,7 +64,7 @@ BOTH_TEST(limits_of_the_configuration_hold)
     submit_many(bed->queue, "alone", 8);
     bed_handle(bed->queue, "alone", join_crowd, &crowd, 4);
     worker_start(&worker, bed->queue);
-    wait_for(&crowd.all, 8);
+    WAIT_FOR(crowd.all >= 8);
     worker_stop(&worker, LONG_MS);
     assert_int_equal(atomic_load(&crowd.most), 1);
 }
@@ -76,12 +76,12 @@ BOTH_TEST(sleeping_places_wake_for_new_jobs)
     bed_handle(bed->queue, "t", succeed, &n, 2);
     worker_start(&worker, bed->queue);
     submit(bed->queue, "t", "a");
-    wait_for_state(bed->queue, "a", REDRIVE_STATE_COMPLETED);
+    WAIT_FOR_STATE(bed->queue, "a", REDRIVE_STATE_COMPLETED);
     const struct redrive_job_spec later = {.task = "t", .id = "b", .delay_ms = 100};
     struct redrive_submitted answer;
     assert_int_equal(redrive_queue_submit(bed->queue, &later, 1, 0, &answer, NULL), 0);
     assert_int_equal(answer.state, REDRIVE_STATE_SCHEDULED);
-    wait_for_state(bed->queue, "b", REDRIVE_STATE_COMPLETED);
+    WAIT_FOR_STATE(bed->queue, "b", REDRIVE_STATE_COMPLETED);
     worker_stop(&worker, LONG_MS);
     assert_int_equal(atomic_load(&n), 2);
 }
@@ -109,7 +109,7 @@ BOTH_TEST(a_function_may_submit)
 static int take_long(struct redrive_task_run *run, void *arg)
 {
     atomic_fetch_add((atomic_int *)arg, 1);
-    sleep_ms(4500);
+    pass_ms(4500);
     assert_false(redrive_task_run_cancelled(run));
     return 0;
 }
@@ -130,10 +130,8 @@ BOTH_TEST(heartbeats_keep_a_run_that_outlasts_its_lease)
 
 static int wait_to_be_told(struct redrive_task_run *run, void *arg)
 {
-    const int64_t end_ms = clock_monotonic_ms() + LONG_MS;
     atomic_fetch_add((atomic_int *)arg, 1);
-    while (!redrive_task_run_cancelled(run) && clock_monotonic_ms() < end_ms)
-        sleep_ms(1);
+    WAIT_FOR(redrive_task_run_cancelled(run));
     redrive_task_run_result(run, "late", 4);
     return 0;
 }
@@ -146,7 +144,7 @@ BOTH_TEST(a_cancelled_run_is_told_and_its_word_does_not_count)
     submit(bed->queue, "long", "a");
     bed_handle(bed->queue, "long", wait_to_be_told, &n, 1);
     worker_start(&worker, bed->queue);
-    wait_for(&n, 1);
+    WAIT_FOR(n >= 1);
     assert_int_equal(redrive_queue_cancel(bed->queue, "a", NULL), 0);
     assert_int_equal(redrive_queue_cancel(bed->queue, "a", NULL), REDRIVE_E_STATE);
     worker_stop(&worker, LONG_MS);
@@ -187,8 +185,7 @@ static int wait_at_gate(struct redrive_task_run *run, void *arg)
     struct gate *gate = arg;
     (void)run;
     atomic_fetch_add(&gate->arrived, 1);
-    while (!atomic_load(&gate->is_open))
-        sleep_ms(1);
+    HOLD_UNTIL(atomic_load(&gate->is_open));
     return 0;
 }
 
@@ -201,7 +198,7 @@ BOTH_TEST(a_stop_lets_what_runs_end_and_takes_no_more)
     submit(bed->queue, "t", "a");
     submit(bed->queue, "t", "b");
     worker_start(&worker, bed->queue);
-    wait_for(&gate.arrived, 1);
+    WAIT_FOR(gate.arrived >= 1);
     redrive_queue_stop(bed->queue, LONG_MS);
     /* It goes on being usable while it drains. */
     assert_int_equal(state_of(bed->queue, "a"), REDRIVE_STATE_RUNNING);
@@ -229,7 +226,7 @@ BOTH_TEST(after_the_grace_runs_are_told_and_released)
     submit(bed->queue, "t", "done");
     submit(bed->queue, "t", "half");
     worker_start(&worker, bed->queue);
-    wait_for(&n, 2);
+    WAIT_FOR(n >= 2);
     redrive_queue_stop(bed->queue, LONG_MS);
     worker_stop(&worker, 0); /* the second hurries */
     assert_int_equal(state_of(bed->queue, "done"), REDRIVE_STATE_COMPLETED);
@@ -256,7 +253,7 @@ BOTH_TEST(a_signal_handler_may_stop)
     bed_handle(bed->queue, "t", succeed, &n, 2);
     submit(bed->queue, "t", "a");
     worker_start(&worker, bed->queue);
-    wait_for(&n, 1);
+    WAIT_FOR(n >= 1);
     errno = EDOM;
     assert_int_equal(raise(SIGUSR1), 0);
     assert_int_equal(errno, EDOM);
@@ -324,7 +321,7 @@ BOTH_TEST(each_of_many_jobs_runs_as_often_as_it_should)
         assert_int_equal(pthread_create(&threads[i], NULL, submit_some, stress), 0);
     for (int i = 0; i < STRESS_THREADS; i++)
         pthread_join(threads[i], NULL);
-    wait_for(&stress->ended, STRESS_THREADS * STRESS_JOBS);
+    WAIT_FOR(stress->ended >= STRESS_THREADS * STRESS_JOBS);
     worker_stop(&worker, LONG_MS);
     for (int i = 0; i < STRESS_THREADS * STRESS_JOBS; i++)
         assert_int_equal(atomic_load(&stress->runs[i]), i % 10 == 0 ? 2 : 1);

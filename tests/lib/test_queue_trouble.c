@@ -47,8 +47,7 @@ static int end_in_trouble(struct redrive_task_run *run, void *arg)
     struct trouble *trouble = arg;
     atomic_fetch_add(&trouble->runs, 1);
     atomic_fetch_add(&trouble->arrived, 1);
-    while (!atomic_load(&trouble->is_locked))
-        sleep_ms(1);
+    HOLD_UNTIL(atomic_load(&trouble->is_locked));
     return redrive_task_run_result(run, "kept", 4);
 }
 
@@ -64,12 +63,12 @@ TEST(a_settlement_that_cannot_be_taken_is_tried_again)
     assert_int_equal(redrive_queue_handle(bed->queue, "t", end_in_trouble, &trouble, NULL, NULL),
                      0);
     worker_start(&worker, bed->queue);
-    wait_for(&trouble.arrived, 1);
+    WAIT_FOR(trouble.arrived >= 1);
     sqlite3 *lock = lock_file(bed);
     atomic_store(&trouble.is_locked, true);
-    wait_for(&trouble.n_settle_failed, 1);
+    WAIT_FOR(trouble.n_settle_failed >= 1);
     sqlite3_close(lock);
-    wait_for_state(bed->queue, "b", REDRIVE_STATE_COMPLETED);
+    WAIT_FOR_STATE(bed->queue, "b", REDRIVE_STATE_COMPLETED);
     worker_stop(&worker, LONG_MS);
     assert_int_equal(atomic_load(&trouble.runs), 2);
     assert_int_equal(redrive_queue_job(bed->queue, "a", &job, NULL), 0);
@@ -91,14 +90,14 @@ TEST(a_store_that_takes_nothing_is_waited_for_until_idle)
     submit(bed->queue, "t", "a");
     bed_handle(bed->queue, "t", end_in_trouble, &trouble, 1);
     worker_start_with(&worker, bed->queue, REDRIVE_WORK_UNTIL_IDLE);
-    wait_for(&trouble.arrived, 1);
+    WAIT_FOR(trouble.arrived >= 1);
     sqlite3 *lock = lock_file(bed);
     atomic_store(&trouble.is_locked, true);
-    wait_for(&trouble.n_settle_failed, 2);
+    WAIT_FOR(trouble.n_settle_failed >= 2);
     sqlite3_close(lock);
     worker_join(&worker);
     assert_int_equal(atomic_load(&trouble.n_lost), 0);
-    wait_for_state(bed->queue, "a", REDRIVE_STATE_COMPLETED);
+    WAIT_FOR_STATE(bed->queue, "a", REDRIVE_STATE_COMPLETED);
     bed_free(bed);
 }
 
@@ -132,12 +131,12 @@ TEST(a_settlement_that_is_refused_for_good_fails_alone)
     refuse_success(bed, 5);
     bed_handle(bed->queue, "t", end_in_trouble, &trouble, 8);
     worker_start(&worker, bed->queue);
-    wait_for(&trouble.arrived, 8);
+    WAIT_FOR(trouble.arrived >= 8);
     atomic_store(&trouble.is_locked, true);
-    wait_for(&trouble.n_lost, 1);
+    WAIT_FOR(trouble.n_lost >= 1);
     for (int i = 1; i <= 8; i++) {
         snprintf(id, sizeof id, "%d", i);
-        wait_for_state(bed->queue, id, i == 5 ? REDRIVE_STATE_RUNNING : REDRIVE_STATE_COMPLETED);
+        WAIT_FOR_STATE(bed->queue, id, i == 5 ? REDRIVE_STATE_RUNNING : REDRIVE_STATE_COMPLETED);
     }
     worker_stop(&worker, LONG_MS);
     assert_int_equal(atomic_load(&trouble.n_lost), 1);

@@ -3,7 +3,6 @@
 
 #include <semaphore.h>
 #include <stdlib.h>
-#include <unistd.h>
 
 static const struct redrive_failure refused = {.errnum = ECONNREFUSED};
 static const struct redrive_failure malformed = {.http_status = 422, .message = "no customer"};
@@ -231,6 +230,7 @@ HANDLER_TEST(a_wake_may_call_the_handler_and_end_steps_that_are_to_be_woken)
 struct slow_wake {
     struct redrive_handler *handler;
     atomic_bool began;
+    atomic_bool is_ending; /* the step is being ended */
     atomic_bool returned;
 };
 
@@ -238,7 +238,8 @@ static void wake_slowly(void *ctx)
 {
     struct slow_wake *slow = ctx;
     atomic_store(&slow->began, true);
-    usleep(100 * 1000);
+    WAIT_FOR(atomic_load(&slow->is_ending));
+    WAIT_FOR_REST(); /* that waits for this */
     atomic_store(&slow->returned, true);
 }
 
@@ -257,9 +258,9 @@ HANDLER_TEST(the_end_of_a_step_waits_for_a_wake_in_another_thread)
     wait_of(step);
     pthread_t thread;
     assert_int_equal(pthread_create(&thread, NULL, cancel_a, &slow), 0);
-    while (!atomic_load(&slow.began))
-        usleep(1000);
+    WAIT_FOR(atomic_load(&slow.began));
     assert_int_equal(metrics_of(f->handler).waiting, 1); /* the handler is free */
+    atomic_store(&slow.is_ending, true);
     assert_int_equal(redrive_step_end(step, NULL), REDRIVE_E_CANCELLED);
     assert_true(atomic_load(&slow.returned));
     assert_int_equal(pthread_join(thread, NULL), 0);
@@ -273,7 +274,7 @@ OPTIONS_TEST(threads_and_steps_share_a_handler)
     assert_int_equal(redrive_step_next(step, NULL), REDRIVE_STEP_RUN);
     struct job_thread thread = {.handler = f->handler, .job = {.task = "u"}, .fn = succeed};
     job_thread_start(&thread);
-    wait_for(f->handler, queued, 1);
+    WAIT_FOR(metrics_of(f->handler).queued == 1);
     redrive_step_done(step, NULL);
     assert_int_equal(job_thread_join(&thread), 0);
     assert_int_equal(redrive_step_end(step, NULL), 0);

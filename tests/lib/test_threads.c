@@ -13,8 +13,7 @@ struct gate {
 static int wait_at_gate(struct redrive_run *run, void *arg)
 {
     struct gate *gate = arg;
-    while (!atomic_load(&gate->is_open))
-        real_sleep_1ms();
+    HOLD_UNTIL(atomic_load(&gate->is_open));
     gate->names[atomic_fetch_add(&gate->n, 1)] = redrive_run_job_id(run)[0];
     return 0;
 }
@@ -37,9 +36,9 @@ OPTIONS_TEST(turns_go_by_priority_then_age)
         t[i] = (struct job_thread){f->handler, jobs[i], wait_at_gate, &gate};
         job_thread_start(&t[i]);
         if (i == 0)
-            wait_for(f->handler, running, 1);
+            WAIT_FOR(metrics_of(f->handler).running == 1);
         else
-            wait_for(f->handler, queued, i);
+            WAIT_FOR(metrics_of(f->handler).queued == (unsigned)i);
     }
     assert_int_equal(metrics_of(f->handler).running, 1);
     atomic_store(&gate.is_open, true);
@@ -48,6 +47,7 @@ OPTIONS_TEST(turns_go_by_priority_then_age)
     assert_memory_equal(gate.names, "acedfb", 6);
 }
 
+/* None leaves before three have been there at one time. */
 struct crowd {
     atomic_int now;
     atomic_int most;
@@ -60,7 +60,8 @@ static int join_crowd(struct redrive_run *run, void *arg)
     int most = atomic_load(&crowd->most);
     while (now > most && !atomic_compare_exchange_weak(&crowd->most, &most, now))
         ;
-    real_sleep_1ms();
+    WAIT_FOR(crowd->most >= 3);
+    pass_ms(1);
     atomic_fetch_sub(&crowd->now, 1);
     return redrive_run_attempt(run) < 3 ? -EAGAIN : 0;
 }
@@ -92,7 +93,7 @@ static int take_ten_seconds(struct redrive_run *run, void *arg)
     struct slow_neighbour *n = arg;
     (void)run;
     atomic_store(&n->has_slot, true);
-    wait_for(n->fixture->handler, queued, 1);
+    WAIT_FOR(metrics_of(n->fixture->handler).queued == 1);
     atomic_fetch_add(&n->fixture->clock.now_ms, 10 * SECOND);
     return 0;
 }
@@ -116,10 +117,9 @@ OPTIONS_TEST(waiting_for_a_turn_does_not_count_for_the_total_timeout)
     struct job_thread b = {f->handler, {.task = "b"}, take_ten_seconds, &n};
     atomic_store(&f->clock.held, true);
     job_thread_start(&a);
-    wait_for(f->handler, waiting, 1);
+    WAIT_FOR(metrics_of(f->handler).waiting == 1);
     job_thread_start(&b);
-    while (!atomic_load(&n.has_slot))
-        real_sleep_1ms();
+    WAIT_FOR(atomic_load(&n.has_slot));
     atomic_store(&f->clock.held, false);
     assert_int_equal(job_thread_join(&a), 0);
     assert_int_equal(job_thread_join(&b), 0);
@@ -131,7 +131,7 @@ static int move_clock_past_deadlines(struct redrive_run *run, void *arg)
 {
     struct fixture *f = arg;
     (void)run;
-    wait_for(f->handler, queued, 1);
+    WAIT_FOR(metrics_of(f->handler).queued == 1);
     atomic_fetch_add(&f->clock.now_ms, MINUTE);
     return 0;
 }
@@ -143,7 +143,7 @@ OPTIONS_TEST(a_deadline_can_pass_while_waiting_for_a_turn)
     struct job_thread a = {f->handler, {.task = "a"}, move_clock_past_deadlines, f};
     struct job_thread b = {f->handler, {.task = "b", .deadline_ms = SECOND}, succeed, NULL};
     job_thread_start(&a);
-    wait_for(f->handler, running, 1);
+    WAIT_FOR(metrics_of(f->handler).running == 1);
     job_thread_start(&b);
     assert_int_equal(job_thread_join(&a), 0);
     assert_int_equal(job_thread_join(&b), REDRIVE_E_DEADLINE);
@@ -158,7 +158,7 @@ TEST(a_deadline_ends_the_wait_for_a_turn_in_real_time)
     struct gate gate = {0};
     struct job_thread a = {h, {.id = "a", .task = "a"}, wait_at_gate, &gate};
     job_thread_start(&a);
-    wait_for(h, running, 1);
+    WAIT_FOR(metrics_of(h).running == 1);
     struct redrive_job job = {.task = "b", .deadline_ms = 20};
     struct redrive_result result;
     assert_int_equal(redrive_submit(h, &job, succeed, NULL, &result), REDRIVE_E_DEADLINE);
@@ -200,7 +200,7 @@ TEST(a_job_that_waits_for_a_retry_is_cancelled_at_once)
     struct redrive_handler *h = patient_handler(0);
     struct job_thread t = {h, {.id = "a", .task = "t"}, refuse_connection};
     job_thread_start(&t);
-    wait_for(h, waiting, 1);
+    WAIT_FOR(metrics_of(h).waiting == 1);
     check_cancelled(&t, 1);
     assert_string_equal(t.result.error.message, "t was cancelled after 1 of 6 attempts");
     redrive_handler_free(h);
@@ -213,7 +213,7 @@ TEST(a_parked_job_is_cancelled_at_once)
     redrive_breaker_trip(h, "t");
     struct job_thread t = {h, {.id = "a", .task = "t"}, succeed};
     job_thread_start(&t);
-    wait_for(h, parked, 1);
+    WAIT_FOR(metrics_of(h).parked == 1);
     check_cancelled(&t, 0);
     assert_int_equal(breaker_of(h, "t").parked, 0);
     redrive_handler_free(h);
@@ -226,9 +226,9 @@ TEST(a_queued_job_is_cancelled_at_once)
     struct job_thread holder = {h, {.id = "h", .task = "t"}, wait_at_gate, &gate};
     struct job_thread t = {h, {.id = "a", .task = "t"}, succeed};
     job_thread_start(&holder);
-    wait_for(h, running, 1);
+    WAIT_FOR(metrics_of(h).running == 1);
     job_thread_start(&t);
-    wait_for(h, queued, 1);
+    WAIT_FOR(metrics_of(h).queued == 1);
     check_cancelled(&t, 0);
     atomic_store(&gate.is_open, true);
     assert_int_equal(job_thread_join(&holder), 0);
@@ -237,8 +237,7 @@ TEST(a_queued_job_is_cancelled_at_once)
 
 static int return_when_cancelled(struct redrive_run *run, void *arg)
 {
-    while (!redrive_run_cancelled(run))
-        real_sleep_1ms();
+    WAIT_FOR(redrive_run_cancelled(run));
     return *(int *)arg;
 }
 
@@ -247,7 +246,7 @@ TEST(a_running_job_is_asked_and_not_retried)
     struct redrive_handler *h = patient_handler(0);
     struct job_thread t = {h, {.id = "a", .task = "t"}, return_when_cancelled, &(int){-EINTR}};
     job_thread_start(&t);
-    wait_for(h, running, 1);
+    WAIT_FOR(metrics_of(h).running == 1);
     check_cancelled(&t, 1);
     redrive_handler_free(h);
 }
@@ -258,7 +257,7 @@ HANDLER_TEST(a_cancelled_run_says_nothing_about_health)
     struct job_thread t = {
         f->handler, {.id = "a", .task = "t"}, return_when_cancelled, &(int){-EINTR}};
     job_thread_start(&t);
-    wait_for(f->handler, running, 1);
+    WAIT_FOR(metrics_of(f->handler).running == 1);
     redrive_cancel(f->handler, "a");
     assert_int_equal(job_thread_join(&t), REDRIVE_E_CANCELLED);
     assert_true(health_of(f->handler).error_rate == 1);
@@ -269,7 +268,7 @@ TEST(a_running_job_that_succeeds_nevertheless_has_completed)
     struct redrive_handler *h = patient_handler(0);
     struct job_thread t = {h, {.id = "a", .task = "t"}, return_when_cancelled, &(int){0}};
     job_thread_start(&t);
-    wait_for(h, running, 1);
+    WAIT_FOR(metrics_of(h).running == 1);
     assert_int_equal(redrive_cancel(h, "a"), 0);
     assert_int_equal(job_thread_join(&t), 0);
     assert_int_equal(t.result.state, REDRIVE_STATE_COMPLETED);
@@ -300,14 +299,14 @@ TEST(stop_ends_all_phases_and_refuses_new_jobs)
         {h, {.id = "queued", .task = "t"}, succeed},
     };
     job_thread_start(&t[0]);
-    wait_for(h, parked, 1);
+    WAIT_FOR(metrics_of(h).parked == 1);
     job_thread_start(&t[1]);
-    wait_for(h, waiting, 1);
+    WAIT_FOR(metrics_of(h).waiting == 1);
     job_thread_start(&t[2]);
     job_thread_start(&t[3]);
-    wait_for(h, running, 2);
+    WAIT_FOR(metrics_of(h).running == 2);
     job_thread_start(&t[4]);
-    wait_for(h, queued, 1);
+    WAIT_FOR(metrics_of(h).queued == 1);
     redrive_handler_stop(h);
     for (int i = 0; i < 5; i++)
         assert_int_equal(job_thread_join(&t[i]), i == 3 ? 0 : REDRIVE_E_CANCELLED);
@@ -343,7 +342,7 @@ TEST(a_stopped_handler_may_be_freed_at_once)
             t[i] = (struct job_thread){h, {.task = "t"}, refuse_connection};
             job_thread_start(&t[i]);
         }
-        wait_for(h, waiting, 4);
+        WAIT_FOR(metrics_of(h).waiting == 4);
         redrive_handler_stop(h);
         redrive_handler_free(h);
         for (int i = 0; i < 4; i++)
