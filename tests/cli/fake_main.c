@@ -2,13 +2,12 @@
  * real commands have no configuration to read and no work that could die. */
 #include "cli/frame/cli.h"
 
-#include <time.h>
-
 #include "base/err.h"
 #include "cli/commands/commands.h"
 #include "cli/output/progress.h"
 #include "cli/output/table.h"
 #include "fake.h"
+#include "waiting.h"
 
 /* Prints a line, then fails with the error of that name. */
 static int run_fail(struct cli *cli, struct redrive_err *err)
@@ -49,7 +48,6 @@ static const struct option WORK_OPTIONS[] = {
 static int run_work(struct cli *cli, struct redrive_err *err)
 {
     const struct work_options *options = invocation_options(&cli->invocation);
-    const struct timespec pause = {.tv_nsec = 10 * 1000 * 1000};
     struct progress progress;
     struct table table;
     struct buf text;
@@ -58,7 +56,7 @@ static int run_work(struct cli *cli, struct redrive_err *err)
     table_init(&table, ">STEP|NOTE");
     progress_init(&progress, &cli->err, "work", (uint64_t)options->steps, NULL);
     for (int64_t i = 1; i <= options->steps; i++) {
-        nanosleep(&pause, NULL);
+        pass_ms(10);
         progress_update(&progress, (uint64_t)i);
         table_addf(&table, "%d", (int)i);
         table_add(&table, "a note that is longer than a narrow terminal is wide, in any case");

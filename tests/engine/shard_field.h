@@ -5,13 +5,13 @@
 
 #include "check.h"
 
-#include <poll.h>
 #include <stdio.h>
 
 #include "engine/shards/router.h"
 #include "engine/verbs/submit.h"
 #include "store/shards/shards.h"
 #include "store/stores.h"
+#include "waiting.h"
 
 #define N_SHARDS  4
 #define N_TENANTS 9
@@ -67,12 +67,12 @@ static inline void field_release(struct field *f)
 #define FIELD_TEST(test) TEST_OF(test, struct field, f, field_init(f), field_release(f))
 
 /* Until each engine has learned of what another process has put: one of a server believes its last
- * answer for a second. */
+ * answer for a second, and no longer. */
 static inline void field_rest(const struct field *f)
 {
     const struct store *store = sharded_of(f->reader)->stores[0];
     if (store_ops(store)->capabilities & STORE_ELECTS)
-        (void)poll(NULL, 0, 1010);
+        pass_ms(1010);
 }
 
 static inline const char *tenant_name(size_t i, char out[16])

@@ -3,22 +3,20 @@
 #include "check.h"
 
 #include <dirent.h>
-#include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
-#include "base/time/clock.h"
 #include "config/config.h"
 #include "engine/shards/router.h"
 #include "engine/tasks.h"
 #include "engine/verbs/claim.h"
 #include "engine/verbs/submit.h"
 #include "store/shards/record.h"
+#include "waiting.h"
 
 #define N_SHARDS  3
-#define PATIENCE  10000
 #define PATH_SIZE 256
 
 struct place {
@@ -150,12 +148,8 @@ static int submit_to(struct place *p, size_t shard, struct redrive_err *err)
 
 static void wait_for_submit(struct place *p, size_t shard, struct redrive_err *err)
 {
-    const int64_t until_ms = clock_monotonic_ms() + PATIENCE;
-    while (submit_to(p, shard, err) != 0) {
-        if (clock_monotonic_ms() > until_ms)
-            fail_msg("%s: %s", err->message, err->detail);
-        (void)poll(NULL, 0, 50);
-    }
+    WAIT_TELLING(submit_to(p, shard, err) == 0, pass_ms(1),
+                 print_error("%s: %s\n", err->message, err->detail));
 }
 
 static size_t claim_all(struct place *p, enum claim_missed *ret_missed)
@@ -195,12 +189,10 @@ static size_t count_tasks(struct store *store)
 static void wait_for_tasks(const struct place *p, char name)
 {
     char path[PATH_SIZE], url[PATH_SIZE + 8];
-    const int64_t until_ms = clock_monotonic_ms() + PATIENCE;
     struct store *store;
     (void)snprintf(url, sizeof url, "sqlite:%s", file_of(p, name, path));
     assert_int_equal(store_open(url, NULL, &store, NULL), 0);
-    while (count_tasks(store) == 0 && clock_monotonic_ms() < until_ms)
-        (void)poll(NULL, 0, 50);
+    WAIT_FOR(count_tasks(store) > 0);
     assert_int_equal(count_tasks(store), 1);
     store_close(store);
 }
@@ -254,8 +246,7 @@ static void starts_without(size_t away)
     store_status_read(committer_store_status(p.committer), &view);
     assert_false(view.is_failing);
     wait_for_tasks(&p, name);
-    (void)poll(NULL, 0, 1100);
-    assert_int_equal(list_of(reader, away, &n, &err), 0);
+    WAIT_FOR(list_of(reader, away, &n, &err) == 0);
     assert_int_equal(n, 1);
     store_close(reader);
     place_release(&p);
@@ -283,13 +274,8 @@ TEST(a_shard_that_comes_back_as_another_is_left_alone)
     take_away(&p, 'b', 'x');
     start(&p);
     bring_back(&p, 'b', 'e'); /* the second one of another store */
-    const int64_t until_ms = clock_monotonic_ms() + PATIENCE;
-    do {
-        assert_int_equal(submit_to(&p, 1, &err), REDRIVE_E_IO);
-        (void)poll(NULL, 0, 50);
-    } while (!strstr(err.message, "not the shards that the store") &&
-             clock_monotonic_ms() < until_ms);
-    assert_non_null(strstr(err.message, "not the shards that the store"));
+    WAIT_RUNNING(strstr(err.message, "not the shards that the store"),
+                 assert_int_equal(submit_to(&p, 1, &err), REDRIVE_E_IO));
     assert_non_null(strstr(err.detail, "shard 2"));
     assert_non_null(strstr(err.detail, "/c.db; the store's own list: "));
     assert_non_null(strstr(err.detail, "/f.db"));

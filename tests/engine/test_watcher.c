@@ -6,12 +6,9 @@
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdlib.h>
-#include <unistd.h>
 
-#include "base/time/clock.h"
 #include "engine/watcher.h"
-
-#define LIMIT_MS 20000
+#include "waiting.h"
 
 struct fake {
     struct store_base base;
@@ -47,11 +44,10 @@ static int fake_wait(struct store *store, int64_t timeout_ms, uint32_t *ret_noti
     (void)timeout_ms;
     (void)err;
     fake->is_parked = true;
-    while (fake->looks >= fake->until && fake->notification == 0)
-        usleep(500);
+    HOLD_UNTIL(fake->looks < fake->until || fake->notification != 0);
     fake->is_parked = false;
     *ret_notification = atomic_exchange(&fake->notification, 0);
-    usleep(500);
+    pass_ms(1);
     return 0;
 }
 
@@ -105,9 +101,7 @@ static void await_looks(struct told *told, int n)
 {
     const int until = told->fake.looks + n;
     told->fake.until = until;
-    for (int64_t end_ms = clock_monotonic_ms() + LIMIT_MS;
-         told->fake.looks < until || !told->fake.is_parked; usleep(500))
-        assert_true(clock_monotonic_ms() < end_ms);
+    WAIT_FOR(told->fake.looks >= until && told->fake.is_parked);
 }
 
 /* Until all that was said has been told, or not. */
@@ -115,9 +109,7 @@ static uint32_t say(struct told *told, uint32_t notification)
 {
     told->notification = 0;
     told->fake.notification = notification;
-    for (int64_t end_ms = clock_monotonic_ms() + LIMIT_MS;
-         told->fake.notification != 0 || !told->fake.is_parked; usleep(500))
-        assert_true(clock_monotonic_ms() < end_ms);
+    WAIT_FOR(told->fake.notification == 0 && told->fake.is_parked);
     return told->notification;
 }
 
@@ -204,12 +196,8 @@ TEST(looking_for_jobs_all_the_time_leaves_time_for_the_rest)
     await_looks(&told, 1);
     watcher_claims(told.watcher);
     told.notification = 0;
-    for (int64_t end_ms = clock_monotonic_ms() + LIMIT_MS;
-         !(told.notification & STORE_NOTIFY_TIME);) {
-        assert_true(clock_monotonic_ms() < end_ms);
-        told.fake.notification = STORE_NOTIFY_READY;
-        usleep(500);
-    }
+    WAIT_RUNNING(told.notification & STORE_NOTIFY_TIME, told.fake.notification = STORE_NOTIFY_READY;
+                 pass_ms(1));
     stop(&told);
 }
 

@@ -5,10 +5,10 @@
 
 #include <stdatomic.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "base/err.h"
 #include "store/sqlite/private.h"
+#include "waiting.h"
 
 struct held_file {
     const char *name;       /* that its path ends with */
@@ -70,10 +70,9 @@ int __wrap_sqlite_move(struct store *store, const struct move_list *list, struct
     if (file && list->kind == file->kind) {
         file->n_moves++;
         file->n_held++;
-        while (file->is_held)
-            (void)usleep(1000);
+        HOLD_UNTIL(!file->is_held);
         file->n_held--;
-        (void)usleep((useconds_t)file->delay_ms * 1000);
+        pass_ms(file->delay_ms);
         if (file->is_refused || held_file_refuses(file, list))
             return err_set(err, REDRIVE_E_IO, "the disk is full");
     }

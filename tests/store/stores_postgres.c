@@ -5,15 +5,15 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 #include <unistd.h>
 
 #include <libpq-fe.h>
 
+#include "check.h"
 #include "reused_databases.h"
+#include "waiting.h"
 
 /* A backend ends within this time, also beside much other work. */
-#define GONE_MAX_MS (30 * 1000)
 
 static void ignore(void *ctx, const char *notice)
 {
@@ -99,14 +99,7 @@ void stores_postgres_remove(const char *url)
 /* A process has closed its connections when it is gone, not when the server's list has lost it. */
 static void wait_until_gone(pid_t pid)
 {
-    const struct timespec pause = {.tv_nsec = 1000 * 1000};
-    for (int i = 0; i < GONE_MAX_MS; i++) {
-        if (kill(pid, 0) != 0 && errno == ESRCH)
-            return;
-        nanosleep(&pause, NULL);
-    }
-    fprintf(stderr, "the backend %ld does not end\n", (long)pid);
-    exit(2);
+    WAIT_FOR(kill(pid, 0) != 0 && errno == ESRCH);
 }
 
 void stores_postgres_kill_all(const char *url)

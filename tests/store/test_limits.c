@@ -1,9 +1,9 @@
 /* The sums of limits: slots in use and candidates, which many handles add to at the same time. */
 #include <pthread.h>
 #include <stdatomic.h>
-#include <time.h>
 
 #include "kit.h"
+#include "waiting.h"
 
 static struct shared_row limit(const char *key, int64_t version)
 {
@@ -294,21 +294,14 @@ struct hand {
 
 static atomic_int in_use;
 
-static void nap_ms(void)
-{
-    nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
-}
-
 static void *take_and_give(void *arg)
 {
     struct hand *h = arg;
     for (int i = 0; i < EACH; i++) {
-        while (put(&h->kit, delta("l", 1, 0, h->max_used)) != 0)
-            if (nap_ms(), ++h->refused > 20000)
-                return NULL;
+        WAIT_RUNNING(put(&h->kit, delta("l", 1, 0, h->max_used)) == 0, (h->refused++, pass_ms(1)));
         const int now = atomic_fetch_add(&in_use, 1) + 1;
         h->most = now > h->most ? now : h->most;
-        nap_ms();
+        pass_ms(1);
         atomic_fetch_sub(&in_use, 1);
         while (put(&h->kit, delta("l", -1, 0, h->max_used)) != 0)
             h->refused++;

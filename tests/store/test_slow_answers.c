@@ -4,10 +4,10 @@
 
 #include <sys/socket.h>
 #include <sys/syscall.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "base/time/clock.h"
+#include "waiting.h"
 
 #define LATE_MS  200
 #define DELAY_MS 1000
@@ -18,9 +18,7 @@ static _Thread_local int64_t holds_sent_ms, holds_received_ms;
 
 static void hold(int64_t *ms)
 {
-    const struct timespec time = {.tv_sec = *ms / 1000, .tv_nsec = *ms % 1000 * 1000000};
-    if (*ms > 0)
-        nanosleep(&time, NULL);
+    pass_ms(*ms);
     *ms = 0;
 }
 
@@ -120,12 +118,11 @@ static void claim_and_start(struct kit *k, const char *name, int64_t seq)
 KIT_TEST(a_job_that_came_while_it_was_looked_for_has_not_started_before)
 {
     struct kit other;
-    int64_t pause_ms = LATE_MS;
     go_by_server_time(k);
     kit_join(&other, k);
     go_by_server_time(&other);
     const struct store_time time = begin_and_tell_time(&other);
-    hold(&pause_ms);
+    pass_ms(LATE_MS);
     const int64_t seq = PUT(k, .queue = STR("its own")), now_ms = time.now_ms;
     assert_true(kit_job(k, seq)->status.process_after_ms >= now_ms + LATE_MS / 2);
     claim_and_start(&other, "its own", seq);

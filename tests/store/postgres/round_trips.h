@@ -5,10 +5,10 @@
 #define TESTS_STORE_POSTGRES_ROUND_TRIPS_H
 
 #include <libpq-fe.h>
-#include <time.h>
 
 #include "base/time/clock.h"
 #include "kit.h"
+#include "waiting.h"
 
 static unsigned round_trips;
 static bool is_sent; /* something whose answer has not been read */
@@ -42,12 +42,6 @@ int64_t __wrap_clock_monotonic_ns(void)
 static void check_round_trips(unsigned expected)
 {
     assert_int_equal(round_trips, expected);
-}
-
-static void pass_ms(int64_t ms)
-{
-    const struct timespec time = {.tv_sec = ms / 1000, .tv_nsec = ms % 1000 * 1000000};
-    nanosleep(&time, NULL);
 }
 
 #endif

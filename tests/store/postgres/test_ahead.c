@@ -3,13 +3,12 @@
  * clock of this file before the monotonic one. */
 #include <stdio.h>
 #include <stdlib.h>
-#include <time.h>
 
 #include "kit.h"
 #include "stores_postgres.h"
+#include "waiting.h"
 
-#define JOBS  8
-#define TRIES 2500
+#define JOBS 8
 
 #define IDLE_IN_TRANSACTION                                                     \
     "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() " \
@@ -85,14 +84,10 @@ static void start_two(struct pair *pair)
 static void wait_for_idle(const struct pair *pair, const char *expected)
 {
     char text[64];
-    for (int i = 0; i < TRIES; i++) {
-        stores_postgres_sql(pair->k.url, IDLE_IN_TRANSACTION, text, sizeof text);
-        if (strcmp(text, expected) == 0)
-            return;
-        const struct timespec pause = {.tv_nsec = 2000000};
-        nanosleep(&pause, NULL);
-    }
-    fail_msg("%s transactions are open and idle, not %s", text, expected);
+    WAIT_TELLING((stores_postgres_sql(pair->k.url, IDLE_IN_TRANSACTION, text, sizeof text),
+                  strcmp(text, expected) == 0),
+                 pass_ms(1),
+                 print_error("%s transactions are open and idle, not %s\n", text, expected));
 }
 
 /* No transaction is left, and the jobs that were locked are given to another. */

@@ -2,13 +2,28 @@
  * reads. */
 #include <stdio.h>
 #include <stdlib.h>
-#include <time.h>
 
 #include "kit.h"
 #include "small_pages.h"
 #include "stores_postgres.h"
+#include "waiting.h"
 
-static const struct timespec PAUSE = {.tv_nsec = 10000000};
+/* Those of clients, without the one that asks. */
+#define COUNT_SESSIONS                                                              \
+    "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND " \
+    "backend_type = 'client backend' AND pid <> pg_backend_pid()"
+
+/* A session hands in what it has counted before it is gone: waits until only `n_open` are left.
+ * Before version 15 a process collects the counts, and tells them again after half a second. */
+static void wait_for_counts(const struct kit *kit, long n_open)
+{
+    char text[32];
+    WAIT_FOR((stores_postgres_sql(kit->url, COUNT_SESSIONS, text, sizeof text),
+              strtol(text, NULL, 10) == n_open));
+    stores_postgres_sql(kit->url, "SHOW server_version_num", text, sizeof text);
+    if (strtol(text, NULL, 10) < 150000)
+        pass_ms(1000);
+}
 
 /* A sum over the tables of what all sessions which have ended have done. */
 static long sum_of(const struct kit *kit, const char *columns)
@@ -28,33 +43,17 @@ static long rows_read(const struct kit *kit)
     return sum_of(kit, "seq_tup_read + idx_tup_fetch");
 }
 
-/* The same when all sessions that have ended are counted: the last count may come late. */
-static long rows_read_by_all(const struct kit *kit)
-{
-    long before, now = rows_read(kit);
-    do {
-        before = now;
-        for (int i = 0; i < 70; i++)
-            nanosleep(&PAUSE, NULL);
-        now = rows_read(kit);
-    } while (now != before);
-    return now;
-}
-
-/* A list by a handle of its own, which is counted when it has closed; the count may come late. */
+/* A list by a handle of its own, which is counted when it has closed. */
 static long rows_of_list(struct kit *kit, const struct job_filter *filter, size_t expected)
 {
     struct kit other;
+    wait_for_counts(kit, 1);
     const long before = rows_read(kit);
     kit_join(&other, kit);
     assert_int_equal(kit_list(&other, filter)->n, expected);
     kit_close(&other);
-    long read = 0;
-    for (int tries = 0; tries < 1000 && (read == 0 || read < (long)expected); tries++) {
-        nanosleep(&PAUSE, NULL);
-        read = rows_read(kit) - before;
-    }
-    return read;
+    wait_for_counts(kit, 1);
+    return rows_read(kit) - before;
 }
 
 #define NEW_KIT_TEST(test) TEST_WITH(test, kit_setup_new, kit_teardown, struct kit *k)
@@ -66,8 +65,6 @@ NEW_KIT_TEST(a_list_of_a_small_tenant_does_not_pay_for_the_others)
     kit_join(&filler, k);
     kit_fill_tenants(&filler, OTHERS);
     kit_close(&filler);
-    for (int tries = 0; tries < 1000 && sum_of(k, "n_tup_ins") < OTHERS; tries++)
-        nanosleep(&PAUSE, NULL);
     for (enum job_order order = ORDER_OLDEST; order <= ORDER_FINISHED; order++)
         for (size_t i = 0; i < SMALL_PAGE_COUNT; i++) {
             const struct small_page *page = &SMALL_PAGES[i];
@@ -94,8 +91,6 @@ NEW_KIT_TEST(a_filter_does_not_pay_for_the_jobs_that_it_is_not_about)
         PUT(&filler, .user = i % 2 ? STR("bob") : (struct str){0});
     kit_commit(&filler);
     kit_close(&filler);
-    for (int tries = 0; tries < 1000 && sum_of(k, "n_tup_ins") < OTHERS; tries++)
-        nanosleep(&PAUSE, NULL);
     for (size_t i = 0; i < RARE_FILTER_COUNT; i++)
         for (enum job_order order = ORDER_OLDEST; order <= ORDER_NEWEST; order++) {
             struct job_filter filter = RARE_FILTERS[i];
@@ -141,8 +136,6 @@ NEW_KIT_TEST(a_page_of_failed_jobs_does_not_pay_for_all_of_them)
     };
     (void)PUT(k, .user = STR("ann"), .process_after_ms = k->now_ms + 1000);
     stores_postgres_sql(k->url, PUT_FAILED, NULL, 0);
-    for (int tries = 0; tries < 1000 && sum_of(k, "n_tup_ins") < 24000; tries++)
-        nanosleep(&PAUSE, NULL);
     for (size_t i = 0; i < sizeof pages / sizeof pages[0]; i++) {
         struct job_filter filter = pages[i].filter;
         filter.tenant = STR("acme");
@@ -161,19 +154,15 @@ NEW_KIT_TEST(a_page_of_failed_jobs_does_not_pay_for_all_of_them)
 #define BEATS      10
 #define ROUNDS_MAX 10
 
-/* A sum over the jobs' table, once it is at least so much. */
-static long jobs_sum(const struct kit *kit, const char *columns, long at_least)
+/* A sum over the jobs' table. */
+static long jobs_sum(const struct kit *kit, const char *columns)
 {
     char text[32], sql[160];
-    long sum = 0;
+    wait_for_counts(kit, 1);
     (void)snprintf(sql, sizeof sql,
                    "SELECT %s FROM pg_stat_user_tables WHERE relname = 'job_states'", columns);
-    for (int tries = 0; tries < 1000 && (tries == 0 || sum < at_least); tries++) {
-        nanosleep(&PAUSE, NULL);
-        stores_postgres_sql(kit->url, sql, text, sizeof text);
-        sum = strtol(text, NULL, 10);
-    }
-    return sum;
+    stores_postgres_sql(kit->url, sql, text, sizeof text);
+    return strtol(text, NULL, 10);
 }
 
 static void renew_all(struct kit *k, const int64_t *seqs, const uint64_t *tokens, int64_t until_ms)
@@ -192,15 +181,15 @@ static void renew_all(struct kit *k, const int64_t *seqs, const uint64_t *tokens
 static long beat_hot(struct kit *k, const int64_t *seqs, const uint64_t *tokens, int round)
 {
     struct kit worker;
-    const long done = jobs_sum(k, "n_tup_upd", 1), hot = jobs_sum(k, "n_tup_hot_upd", 0);
+    const long done = jobs_sum(k, "n_tup_upd"), hot = jobs_sum(k, "n_tup_hot_upd");
     kit_join(&worker, k);
     const int64_t until_ms = worker.now_ms + 30000 + (int64_t)round * BEATS * 10000;
     for (int beat = 1; beat <= BEATS; beat++)
         renew_all(&worker, seqs, tokens, until_ms + beat * 10000);
     assert_int_equal(kit_job(&worker, seqs[0])->status.lease_until_ms, until_ms + BEATS * 10000);
     kit_close(&worker);
-    assert_int_equal(jobs_sum(k, "n_tup_upd", done + RUNNING * BEATS), done + RUNNING * BEATS);
-    return jobs_sum(k, "n_tup_hot_upd", hot) - hot;
+    assert_int_equal(jobs_sum(k, "n_tup_upd"), done + RUNNING * BEATS);
+    return jobs_sum(k, "n_tup_hot_upd") - hot;
 }
 
 /* Of an update that changes an indexed column none could be so. How many are depends on room in the
@@ -217,7 +206,7 @@ NEW_KIT_TEST(a_renewed_lease_writes_no_index)
     for (int i = 0; i < RUNNING; i++)
         tokens[i] = kit_start(&worker, seqs[i]);
     kit_close(&worker);
-    assert_int_equal(jobs_sum(k, "n_tup_upd", RUNNING), RUNNING);
+    assert_int_equal(jobs_sum(k, "n_tup_upd"), RUNNING);
     long hot = 0;
     for (int round = 0; round < ROUNDS_MAX && hot < RUNNING * BEATS / 10; round++) {
         hot = beat_hot(k, seqs, tokens, round);
@@ -260,17 +249,14 @@ NEW_KIT_TEST(ended_leases_are_found_among_many_that_were_renewed)
     }
     assert_string_equal(text, "0");
     kit_close(&looker);
-    const long before = rows_read_by_all(k);
+    wait_for_counts(k, 1);
+    const long before = rows_read(k);
     kit_join(&looker, k);
     for (int i = 0; i < 10; i++)
         assert_int_equal(kit_expired(&looker, 200, &next_ms)->n, 100);
     kit_close(&looker);
-    long read = 0;
-    for (int tries = 0; tries < 1000 && read < 10 * 100; tries++) {
-        nanosleep(&PAUSE, NULL);
-        read = rows_read(k) - before;
-    }
-    assert_true(read < 10L * 2500);
+    wait_for_counts(k, 1);
+    assert_in_range(rows_read(k) - before, 10 * 100, 10 * 2500 - 1);
 }
 
 /* ---- Claims beside an old snapshot ----------------------------------------------------------- */
@@ -343,19 +329,14 @@ NEW_KIT_TEST(claims_beside_an_old_snapshot_do_not_pass_all_that_was_done)
     kit_join(&worker, k);
     work_through(&worker, ROUNDS, A_ROUND);
     kit_close(&worker);
-    long before = -1;
-    for (int tries = 0; tries < 100 && before != entries_read(k); tries++) {
-        before = entries_read(k);
-        nanosleep(&PAUSE, NULL);
-    }
+    wait_for_counts(k, 2);
+    const long before = entries_read(k);
     kit_join(&worker, k);
     work_through(&worker, CLAIMS, 10);
     kit_close(&worker);
-    long read = 0;
-    for (int tries = 0; tries < 1000 && read < CLAIMS * 10; tries++) {
-        nanosleep(&PAUSE, NULL);
-        read = entries_read(k) - before;
-    }
+    wait_for_counts(k, 2);
+    const long read = entries_read(k) - before;
+    assert_true(read >= CLAIMS * 10);
     print_message("# %ld entries a claim\n", read / CLAIMS);
     assert_true(read / CLAIMS < ROUNDS * A_ROUND / 3);
     stores_postgres_let_go(old);

@@ -8,6 +8,7 @@
 #include "base/time/clock.h"
 #include "kit.h"
 #include "stores_postgres.h"
+#include "waiting.h"
 
 KIT_TEST(two_claims_at_once_get_different_jobs)
 {
@@ -598,8 +599,9 @@ KIT_TEST(a_sweep_leaves_a_job_that_has_ended_again_meanwhile)
     kit_join(&other, k);
     struct sweeper sweeper = {.kit = &other};
     assert_int_equal(pthread_create(&thread, NULL, sweep, &sweeper), 0);
-    while (strcmp(text, "t") != 0)
-        stores_postgres_sql(k->url, "SELECT is_called FROM public.arrived", text, sizeof text);
+    WAIT_FOR(
+        (stores_postgres_sql(k->url, "SELECT is_called FROM public.arrived", text, sizeof text),
+         strcmp(text, "t") == 0));
     stores_postgres_sql(k->url,
                         "UPDATE redrive.jobs_behind j SET finished_ms = finished_ms + 1000 "
                         "FROM redrive.specs s WHERE s.seq = j.seq AND s.id = 'again'; "

@@ -1,7 +1,6 @@
 #include "handles.h"
 
 #include <stdlib.h>
-#include <time.h>
 
 #include "check.h"
 
@@ -112,12 +111,6 @@ void put_in_committed(struct store *store, const char *queue, const char *id)
 void put_committed(struct store *store, const char *id)
 {
     put_in_committed(store, "main", id);
-}
-
-void nap(int64_t ms)
-{
-    const struct timespec t = {.tv_sec = ms / 1000, .tv_nsec = ms % 1000 * 1000000};
-    nanosleep(&t, NULL);
 }
 
 int settle(struct store *store, int64_t seq, uint64_t token)

@@ -7,6 +7,7 @@
 
 #include "server.h"
 #include "store/store.h"
+#include "waiting.h"
 
 /* Settings of a server that loses nothing. */
 extern const char *const DURABLE[];
@@ -35,6 +36,5 @@ long calls(const struct server *s);
 size_t count_ready(struct store *store);
 size_t count_in(struct store *store, const char *queue);
 size_t count_jobs(struct store *store);
-void nap(int64_t ms);
 
 #endif

@@ -10,15 +10,12 @@
 #include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
-#include <time.h>
 #include <unistd.h>
 
 #include <hiredis/hiredis.h>
 
-#include "base/time/clock.h"
 #include "check.h"
-
-#define START_MS 30000
+#include "waiting.h"
 
 /* A cluster's server needs a second port, 10000 above. */
 #define PORT_MAX 55000
@@ -67,22 +64,15 @@ static bool answers(const struct server *s)
 /* False: it has ended; perhaps another process has taken its port. */
 static bool launch(struct server *s)
 {
-    const int64_t until_ms = clock_monotonic_ms() + START_MS;
+    pid_t ended = 0;
     s->pid = fork();
     assert_true(s->pid >= 0);
     if (s->pid == 0)
         run(s);
-    while (!answers(s)) {
-        const struct timespec nap = {.tv_nsec = 5000000};
-        if (waitpid(s->pid, NULL, WNOHANG) == s->pid) {
-            s->pid = 0;
-            return false;
-        }
-        if (clock_monotonic_ms() > until_ms)
-            fail_msg("redis-server does not start");
-        nanosleep(&nap, NULL);
-    }
-    return true;
+    WAIT_FOR((ended = waitpid(s->pid, NULL, WNOHANG)) == s->pid || answers(s));
+    if (ended != 0)
+        s->pid = 0;
+    return ended == 0;
 }
 
 void server_start(struct server *s, const char *const *settings)

@@ -190,7 +190,7 @@ PAIR_TEST(a_late_claim_asks_again)
 {
     size_t n;
     start_two_and_look_ahead(pair->store);
-    nap(TOO_LATE_MS);
+    pass_ms(TOO_LATE_MS);
     const long before = calls(&pair->server);
     assert_int_equal(begin(pair->store, NULL), 0);
     assert_int_equal(first_ready(pair->store, &TWO, &n), 3);

@@ -1,15 +1,11 @@
 /* A store whose slot is moved to another node of a cluster, at every moment that matters. */
 #include "kit.h"
 #include "server.h"
+#include "waiting.h"
 
 #include <hiredis/hiredis.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <time.h>
-
-#include "base/time/clock.h"
-
-#define START_MS 30000
 
 /* Two nodes, the first of which serves all slots in the beginning. */
 struct cluster {
@@ -18,17 +14,6 @@ struct cluster {
     int slot; /* of the store */
     struct kit kit;
 };
-
-static void await(const struct server *s, const char *command, const char *text)
-{
-    const int64_t until_ms = clock_monotonic_ms() + START_MS;
-    const struct timespec nap = {.tv_nsec = 20000000};
-    while (!strstr(server_call(s, "%s", command), text)) {
-        if (clock_monotonic_ms() > until_ms)
-            fail_msg("%s: no %s", command, text);
-        nanosleep(&nap, NULL);
-    }
-}
 
 static void must(const struct server *s, const char *command)
 {
@@ -51,9 +36,9 @@ static int set_up(void **state)
     must(&c.a, "CLUSTER ADDSLOTSRANGE 0 16383");
     snprintf(command, sizeof command, "CLUSTER MEET 127.0.0.1 %d", c.b.port);
     must(&c.a, command);
-    await(&c.a, "CLUSTER INFO", "cluster_state:ok");
-    await(&c.b, "CLUSTER INFO", "cluster_state:ok");
-    await(&c.b, "CLUSTER NODES", "0-16383");
+    WAIT_FOR(strstr(server_call(&c.a, "CLUSTER INFO"), "cluster_state:ok"));
+    WAIT_FOR(strstr(server_call(&c.b, "CLUSTER INFO"), "cluster_state:ok"));
+    WAIT_FOR(strstr(server_call(&c.b, "CLUSTER NODES"), "0-16383"));
     setenv("REDRIVE_TEST_REDIS", c.b.url, 1);
     kit_open(&c.kit, "redis");
     c.slot = atoi(server_call(&c.a, "CLUSTER KEYSLOT {%s}", strchr(c.kit.url, '=') + 1));
@@ -111,8 +96,7 @@ static void end_move(const struct cluster *c)
 /* Until a handle asks again where the store is when a transaction begins. */
 static void wait_for_begin_to_ask(void)
 {
-    const struct timespec nap = {.tv_sec = 1, .tv_nsec = 100000000};
-    nanosleep(&nap, NULL);
+    pass_ms(1100);
 }
 
 static void move(const struct cluster *c)
@@ -249,7 +233,7 @@ static void leave_cluster(const struct cluster *c)
     must(&c->a, "CLUSTER RESET SOFT");
     snprintf(command, sizeof command, "CLUSTER FORGET %s", c->id_a);
     must(&c->b, command);
-    await(&c->b, "CLUSTER INFO", "cluster_state:ok");
+    WAIT_FOR(strstr(server_call(&c->b, "CLUSTER INFO"), "cluster_state:ok"));
 }
 
 CLUSTER_TEST(a_handle_leaves_a_node_that_is_no_longer_of_the_cluster)
@@ -283,6 +267,6 @@ CLUSTER_TEST(one_who_waits_leaves_such_a_node_as_well)
     while (wait_for_notification(&other, 1) != 0)
         continue;
     PUT(k);
-    assert_int_not_equal(wait_for_notification(&other, START_MS), 0);
+    assert_int_not_equal(wait_for_notification(&other, WAIT_LIMIT_MS), 0);
     kit_close(&other);
 }

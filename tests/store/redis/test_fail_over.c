@@ -28,12 +28,8 @@ SERVER_TEST(a_transaction_that_commits_nothing_leaves_the_log_alone, DURABLE)
 static void rewrite_log(const struct server *s)
 {
     server_call(s, "BGREWRITEAOF");
-    for (int i = 0; server_number(s, "persistence", "aof_rewrite_in_progress:") != 0 ||
-                    server_number(s, "persistence", "aof_rewrite_scheduled:") != 0;
-         i++) {
-        assert_true(i < 1000);
-        nap(10);
-    }
+    WAIT_FOR(server_number(s, "persistence", "aof_rewrite_in_progress:") == 0 &&
+             server_number(s, "persistence", "aof_rewrite_scheduled:") == 0);
 }
 
 /* The one whose transaction it was is told so, though another's job may have the seq that it was

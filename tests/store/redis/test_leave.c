@@ -9,15 +9,6 @@
 
 #include "base/time/clock.h"
 
-static void await(const struct server *s, const char *command, const char *text)
-{
-    for (int i = 0; !strstr(server_call(s, "%s", command), text); i++) {
-        if (i > 3000)
-            fail_msg("%s: no %s", command, text);
-        nap(10);
-    }
-}
-
 TEST(a_handle_leaves_a_primary_that_has_become_a_replica)
 {
     struct server a, b;
@@ -29,7 +20,7 @@ TEST(a_handle_leaves_a_primary_that_has_become_a_replica)
     server_call(&b, "REPLICAOF 127.0.0.1 %d", a.port);
     struct store *store = open_at(&both), *other = open_at(&both);
     put_committed(store, "one");
-    await(&b, "HGET {redrive}:root commits", "1");
+    WAIT_FOR(strstr(server_call(&b, "HGET {redrive}:root commits"), "1"));
     assert_int_equal(begin(store, NULL), 0);
     assert_int_equal(put(store, "lost", NULL), 0);
     server_call(&b, "REPLICAOF NO ONE");
@@ -41,7 +32,7 @@ TEST(a_handle_leaves_a_primary_that_has_become_a_replica)
 
     /* Nor does one stay where it may not even load its functions. */
     server_call(&b, "FUNCTION FLUSH");
-    await(&a, "INFO memory", "number_of_libraries:0");
+    WAIT_FOR(strstr(server_call(&a, "INFO memory"), "number_of_libraries:0"));
     put_committed(other, "three");
     assert_int_equal(count_jobs(store), 3);
     store_close(store);

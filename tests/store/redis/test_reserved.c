@@ -45,7 +45,7 @@ SERVER_TEST(a_reservation_ends_by_itself, NULL)
     put_committed(store, "a");
     begin_both(store, other);
     assert_int_equal(count_ready(store), 1);
-    nap(SOON_OVER_MS);
+    pass_ms(SOON_OVER_MS);
     assert_int_equal(count_ready(other), 1);
     rollback(other);
     /* Nobody has moved the job: the late commit is as good as any. */
@@ -64,7 +64,7 @@ SERVER_TEST(who_comes_too_late_is_refused_and_goes_on_with_the_rest, NULL)
     put_committed(store, "b");
     begin_both(store, other);
     assert_int_equal(count_ready(store), 2);
-    nap(SOON_OVER_MS);
+    pass_ms(SOON_OVER_MS);
     assert_int_equal(count_ready(other), 2);
     assert_int_equal(start(other, 1, 8), 0);
     assert_int_equal(store_ops(other)->commit(other, NULL), 0);

@@ -9,7 +9,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/wait.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "base/time/clock.h"
@@ -331,8 +330,10 @@ SERVER_TEST(a_commit_wakes_those_who_wait, NULL)
     const pid_t pid = fork();
     assert_true(pid >= 0);
     if (pid == 0) {
-        nap(300);
+        char parent[16];
+        snprintf(parent, sizeof parent, "%d", (int)getppid());
         struct store *mine = open_at(s);
+        WAIT_FOR(process_rests(parent)); /* it waits */
         _exit(begin(mine, NULL) == 0 && put(mine, "x", NULL) == 0 &&
                       store_ops(mine)->commit(mine, NULL) == 0
                   ? 0

@@ -34,7 +34,7 @@ SERVER_TEST(a_late_commit_is_made_if_nothing_has_moved, NULL)
     start_committed(store, 1, 7);
     assert_int_equal(begin(store, NULL), 0);
     assert_int_equal(settle(store, 1, 7), 0);
-    nap(2500);
+    pass_ms(2500);
     put_committed(other, "b");
     assert_int_equal(store_ops(store)->commit(store, NULL), 0);
     store_close(store);
@@ -344,7 +344,7 @@ static void *take_numbers(void *arg)
         int rc;
         while ((rc = take_number(h, &h->taken[i])) == REDRIVE_E_CANCELLED) {
             /* As the engine does: who was in the way goes first. */
-            nap(rand() % (tries < 5 ? 1 << tries : 32));
+            pass_ms(rand() % (tries < 5 ? 1 << tries : 32));
             tries++;
         }
         if (rc != 0)

@@ -16,12 +16,12 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/wait.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "base/rng.h"
 #include "base/time/clock.h"
 #include "store/store.h"
+#include "waiting.h"
 
 #define MAX_PROCESSES 32
 #define CLAIM         3
@@ -190,7 +190,7 @@ static bool drive(struct torture *t, struct rng *rng)
     for (int i = 0; i < t->n && ok; i++)
         ok = start(t, i);
     while (ok && clock_monotonic_ms() < t->until_ms - 500) {
-        nanosleep(&(struct timespec){.tv_nsec = (long)(20 + rng_below(rng, 200)) * 1000000}, NULL);
+        pass_ms(20 + (int64_t)rng_below(rng, 200));
         const int victim = (int)rng_below(rng, (uint64_t)t->n);
         kill(t->pids[victim], SIGKILL);
         ok = has_ended_well(t->pids[victim], SIGKILL) && start(t, victim);
