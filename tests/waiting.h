@@ -84,7 +84,8 @@ static inline void pass_ms(int64_t ms)
 
 #define WAITING_HELD "held by a test"
 
-/* A thread in it bears a name that WAIT_FOR_REST() knows. */
+/* A thread in it bears a name that WAIT_FOR_REST() knows, until it has seen that the condition
+ * holds: who lets it go waits for something that it does then. */
 #define HOLD_UNTIL(condition)                    \
     do {                                         \
         char waiting_name_[16];                  \
@@ -135,8 +136,8 @@ static inline bool waiting_all_sleep(const char *pid, uint64_t *sum)
     return sleep;
 }
 
-/* A millisecond, at least, in which this thread keeps its processor, which it may not get back
- * soon. */
+/* A millisecond, at least, by a clock of whole ones: this thread keeps its processor, which it may
+ * not get back soon. */
 static inline void waiting_spin(void)
 {
     const int64_t until_ms = waiting_now_ms() + 2;
@@ -170,5 +171,9 @@ static inline bool thread_rests(pid_t tid)
 }
 
 #define WAIT_FOR_REST() WAIT_FOR(process_rests("self"))
+
+/* So often a loop turns and the other threads come to rest before there is nothing more to do: what
+ * a turn does may wake a thread, whose answer is for the next turn. */
+#define TURNS_TO_REST 10
 
 #endif

@@ -8,8 +8,8 @@ import threading
 import pytest
 
 from tests.kit.program import environment
+from tests.kit.waiting import LIMIT_S
 
-LIMIT_S = 60
 N_RECORDS = 4
 
 CONFIG = """

@@ -8,10 +8,10 @@ import subprocess
 import pytest
 
 from tests.kit.program import ROOT, environment
+from tests.kit.waiting import LIMIT_S
 
 DOC = (ROOT / "docs" / "coming-from.md").read_text("utf-8")
 COMMANDS = [line for block in re.findall(r"^```sh\n(.*?)^```", DOC, re.M | re.S) for line in block.splitlines()]
-LIMIT_S = 60
 
 
 @pytest.fixture

@@ -14,9 +14,8 @@ import pytest
 from tests.kit import stores
 from tests.kit.program import BINARY, environment
 from tests.kit.server import Server
-from tests.kit.waiting import wait_for
+from tests.kit.waiting import LIMIT_S, wait_for
 
-LIMIT_S = 60
 CONFIG = """
 store: {url}
 log: {{level: warning}}

@@ -8,6 +8,7 @@ import subprocess
 import pytest
 
 from tests.kit.program import ROOT
+from tests.kit.waiting import LIMIT_S
 
 MANUAL = ROOT / "docs" / "redrive.1"
 
@@ -25,7 +26,7 @@ def test_manual_is_well_formed():
         [mandoc, "-Tlint", "-Wwarning", str(MANUAL)],
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=LIMIT_S,
         check=False,
     )
     assert (result.stdout, result.returncode) == ("", 0)

@@ -9,6 +9,8 @@ import subprocess
 
 import pytest
 
+from tests.kit.waiting import LIMIT_S
+
 UUID = re.compile(r"^[0-9a-f]{8}-[0-9a-f]{4}-7[0-9a-f]{3}-[0-9a-f]{4}-[0-9a-f]{12}$")
 
 
@@ -38,7 +40,7 @@ def enqueue(redrive, place, *words, stdin=None):
         cwd=place.path,
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=LIMIT_S,
         check=False,
         env={k: v for k, v in os.environ.items() if k in ("PATH", "HOME") or k.endswith("SAN_OPTIONS")},
     )
@@ -99,7 +101,7 @@ def test_a_delay_locks_the_job(redrive, place):
 
 def test_local_times_are_those_of_the_machine(redrive, place):
     env = {"PATH": os.environ["PATH"], "TZ": "XYZ-3", **{k: v for k, v in os.environ.items() if k.endswith("SAN_OPTIONS")}}
-    subprocess.run([redrive.binary, "enqueue", "t", "--at", "2040-01-01T12:00"], cwd=place.path, env=env, check=True, timeout=60, capture_output=True)
+    subprocess.run([redrive.binary, "enqueue", "t", "--at", "2040-01-01T12:00"], cwd=place.path, env=env, check=True, timeout=LIMIT_S, capture_output=True)
     assert place.rows("SELECT process_after_ms FROM job_states") == [(2209032000000 - 3 * 3600 * 1000,)]
 
 
@@ -124,7 +126,7 @@ def test_standard_input_may_be_a_socket(redrive, place):
         ours.sendall(b'{"from": "a socket"}')
         ours.shutdown(socket.SHUT_WR)
         result = subprocess.run([redrive.binary, "enqueue", "t", "-"], stdin=theirs, cwd=place.path, capture_output=True,
-                                text=True, timeout=60, check=False)
+                                text=True, timeout=LIMIT_S, check=False)
     assert result.returncode == 0, result
     assert place.rows() == [("t", '{"from": "a socket"}')]
 
@@ -145,7 +147,7 @@ def test_wait_tells_how_the_job_ended(redrive, place, state, code, name):
     try:
         with sqlite3.connect(place.db, timeout=30) as db:
             db.execute("UPDATE job_states SET state = ?", (state,))
-        out, _ = process.communicate(timeout=60)
+        out, _ = process.communicate(timeout=LIMIT_S)
     finally:
         process.kill()
         process.wait()
@@ -160,7 +162,7 @@ def ended(redrive, place, *words):
         return enqueue(redrive, place, "echo", *words, "--id", "a", "--wait", "50s")
     finally:
         worker.terminate()
-        worker.wait(timeout=60)
+        worker.wait(timeout=LIMIT_S)
 
 
 @pytest.mark.parametrize(

@@ -5,12 +5,14 @@ import subprocess
 
 import pytest
 
+from tests.kit.waiting import LIMIT_S
+
 
 @pytest.fixture
 def run(redrive, tmp_path):
     def call(*words, code=0):
         result = subprocess.run([redrive.binary, *words, "--store", f"sqlite:{tmp_path}/a.db"], cwd=tmp_path,
-                                capture_output=True, text=True, timeout=60, check=False)
+                                capture_output=True, text=True, timeout=LIMIT_S, check=False)
         assert result.returncode == code, result.stderr
         return result.stderr if code else result.stdout
 

@@ -9,6 +9,7 @@ import urllib.error
 import urllib.request
 
 from tests.kit.program import environment
+from tests.kit.waiting import LIMIT_S
 
 TASKS = """\
 tasks:
@@ -70,10 +71,10 @@ def compare_over_http(redrive, options, job_id, log):
                       ["experiment", "report", "patience", "--json"], ["experiment", "list", "--json"]):
             assert redrive.output(*words, "--server", url) == redrive.output(*words, *options)
         assert f"Experiment  patience/{arm_of(job_id)}\n" in redrive.output("jobs", "show", job_id, "--server", url)
-        with urllib.request.urlopen(url + "/v1/experiments/patience", timeout=60) as answer:
+        with urllib.request.urlopen(url + "/v1/experiments/patience", timeout=LIMIT_S) as answer:
             assert json.load(answer) == report(redrive, options)
         try:
-            urllib.request.urlopen(url + "/v1/experiments/impatience", timeout=60)
+            urllib.request.urlopen(url + "/v1/experiments/impatience", timeout=LIMIT_S)
             raise AssertionError("there is no such experiment")
         except urllib.error.HTTPError as error:
             assert error.code == 404

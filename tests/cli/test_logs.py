@@ -7,12 +7,12 @@ import subprocess
 import pytest
 
 from tests.kit.program import BINARY, ROOT, environment
+from tests.kit.waiting import LIMIT_S
 
 SOURCES = ROOT / "src"
 MANUAL = (ROOT / "docs" / "monitoring.md").read_text("utf-8")
 HEAD = {"at": "string", "level": "string", "event": "string"}
 TYPES = {"S": "string", "STR": "string", "I": "integer", "D": "number", "B": "boolean"}
-LIMIT_S = 60
 
 # ---- What the manual says ----------------------------------------------------------------------
 

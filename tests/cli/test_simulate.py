@@ -12,6 +12,7 @@ import xml.etree.ElementTree as ET
 import pytest
 
 from tests.kit.program import ROOT, environment
+from tests.kit.waiting import LIMIT_S
 
 PAGE = (ROOT / "docs" / "simulate.md").read_text("utf-8")
 
@@ -235,7 +236,7 @@ def test_an_interrupt_leaves_a_clean_line(redrive):
             while b"simulate  [" not in seen:
                 seen += os.read(master, 65536)
             process.send_signal(signal.SIGINT)
-            assert process.wait(timeout=60) == -signal.SIGINT
+            assert process.wait(timeout=LIMIT_S) == -signal.SIGINT
         finally:
             process.kill()
     try:

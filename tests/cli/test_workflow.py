@@ -8,13 +8,14 @@ import xml.etree.ElementTree
 import pytest
 
 from tests.kit.program import environment
+from tests.kit.waiting import LIMIT_S
 
 
 @pytest.fixture
 def run(redrive, tmp_path):
     def call(*words, code=0):
         result = subprocess.run([redrive.binary, *words, "--store", f"sqlite:{tmp_path}/a.db"], cwd=tmp_path, env=environment(),
-                                capture_output=True, text=True, timeout=60, check=False)
+                                capture_output=True, text=True, timeout=LIMIT_S, check=False)
         assert result.returncode == code, result.stderr
         return result.stderr if code else result.stdout
 
@@ -68,11 +69,11 @@ def test_a_server_tells_the_same(run, redrive, tmp_path):
     try:
         url = next(f"http://{found[1]}" for line in server.stderr if (found := re.search(r"interface=http address=(\S+)", line)))
         there = [subprocess.run([redrive.binary, "workflow", "show", "zip", *words, "--server", url],
-                                env=environment(), capture_output=True, text=True, timeout=60, check=True).stdout
+                                env=environment(), capture_output=True, text=True, timeout=LIMIT_S, check=True).stdout
                  for words in ((), ("--json",), ("--svg", "-"))]
     finally:
         server.terminate()
-        server.communicate(timeout=60)
+        server.communicate(timeout=LIMIT_S)
     assert there == list(here)
 
 

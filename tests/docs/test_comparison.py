@@ -4,6 +4,7 @@ import subprocess
 import sys
 
 from tests.kit.program import ROOT
+from tests.kit.waiting import LIMIT_S
 
 ABOUT = {"processors": 2, "architecture": "x86_64", "kernel": "6.1", "file_system": "ext4", "load": 0.5,
          "versions": {"beanstalkd": "1.12", "river": "0.50.0"}}
@@ -16,7 +17,7 @@ def row(name, value, durable, unit="1/s"):
 def make(tmp_path, text):
     (tmp_path / "bench.json").write_text(text)
     done = subprocess.run([sys.executable, str(ROOT / "bench" / "comparison.py"), str(tmp_path / "bench.json"), str(tmp_path / "page.md")],
-                          capture_output=True, text=True, check=False, timeout=60)
+                          capture_output=True, text=True, check=False, timeout=LIMIT_S)
     page = tmp_path / "page.md"
     return done, page.read_text() if page.exists() else None
 

@@ -8,10 +8,10 @@ import pytest
 
 from tests.docs.pages import blocks, difference, steps
 from tests.kit.program import ROOT
+from tests.kit.waiting import LIMIT_S
 
 README = (ROOT / "README.md").read_text("utf-8")
 START = README.split("## Two minutes\n")[1].split("\n## ")[0]
-LIMIT_S = 60
 
 
 def test_first_two_minutes_go_as_they_are_told(open_shell, tmp_path):

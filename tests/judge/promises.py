@@ -46,7 +46,7 @@ def may_be_removed(life, contract):
 
 def lost(life, contract):
     said = [word for word in ("acknowledged", "settled", "start") if life.of(word)]
-    if said and not life.state and life.of("submit") and not may_be_removed(life, contract):
+    if said and not life.state and (life.of("submit") or life.of("acknowledged")) and not may_be_removed(life, contract):
         yield f"{' and '.join(said)}, but not in the store".replace("start", "run")
 
 

@@ -170,7 +170,7 @@ FIXTURE_TEST(shards_that_settle_nothing_leave_runs_for_the_jobs_of_another)
         held_files[i].is_held = true;
         submit_on(&f, i, 20);
         WAIT_FOR(held_files[i].n_held >= 1);
-        WAIT_FOR_REST(); /* what was claimed before has run */
+        WAIT_FOR_REST();
     }
     submit_on(&f, 0, 40);
     WAIT_FOR(f.runs[0] >= 100);

@@ -133,8 +133,10 @@ static inline void bench_until(struct bench *b, const bool *flag)
 /* Until neither the loop nor another thread has anything to do, but for timers and programs. */
 static inline void bench_until_rest(struct bench *b)
 {
-    WAIT_RUNNING(process_rests("self"), uv_run(&b->loop, UV_RUN_NOWAIT));
-    uv_run(&b->loop, UV_RUN_NOWAIT);
+    for (int turn = 0; turn < TURNS_TO_REST; turn++) {
+        uv_run(&b->loop, UV_RUN_NOWAIT);
+        WAIT_RUNNING(process_rests("self"), uv_run(&b->loop, UV_RUN_NOWAIT));
+    }
 }
 
 static inline void bench_stopped(void *ctx)

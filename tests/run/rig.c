@@ -220,8 +220,10 @@ void rig_until_stopped(struct rig *rig)
 
 void rig_until_rest(struct rig *rig)
 {
-    WAIT_RUNNING(process_rests("self"), uv_run(&rig->loop, UV_RUN_NOWAIT));
-    uv_run(&rig->loop, UV_RUN_NOWAIT);
+    for (int turn = 0; turn < TURNS_TO_REST; turn++) {
+        uv_run(&rig->loop, UV_RUN_NOWAIT);
+        WAIT_RUNNING(process_rests("self"), uv_run(&rig->loop, UV_RUN_NOWAIT));
+    }
 }
 
 void rig_pass_ms(struct rig *rig, int64_t ms)

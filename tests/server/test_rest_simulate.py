@@ -7,11 +7,12 @@ import threading
 import pytest
 
 from tests.kit.program import BINARY
+from tests.kit.waiting import LIMIT_S
 
 
 def test_figures_are_those_of_the_command_line(api, tmp_path):
     flags = ["--outage", "30s", "--rate", "10", "--strategies", "full-jitter,breaker-parks", "--seed", "7"]
-    printed = subprocess.run([BINARY, "simulate", "--json", *flags], cwd=tmp_path, capture_output=True, check=True, timeout=60).stdout
+    printed = subprocess.run([BINARY, "simulate", "--json", *flags], cwd=tmp_path, capture_output=True, check=True, timeout=LIMIT_S).stdout
     told = api.ok("GET", "/simulate", outage="30s", rate="10", strategies="full-jitter,breaker-parks", seed=7)
     assert {name: told[name] for name in ("options", "strategies", "best")} == json.loads(printed)
     assert "the service is down from 60 s to 90 s" in told["description"] and told["reading"].endswith(".")
@@ -39,7 +40,7 @@ experiments:
 def test_an_experiment_is_that_of_the_command_line(start, tmp_path):
     server = start(EXPERIMENT)
     flags = ["-c", "redrive.yaml", "--experiment", "patience", "--outage", "20s", "--duration", "5m"]
-    printed = subprocess.run([BINARY, "simulate", "--json", *flags], cwd=tmp_path, capture_output=True, check=True, timeout=60).stdout
+    printed = subprocess.run([BINARY, "simulate", "--json", *flags], cwd=tmp_path, capture_output=True, check=True, timeout=LIMIT_S).stdout
     told = server.api.ok("GET", "/simulate", outage="20s", duration="5m", experiment="patience")
     assert {name: told[name] for name in ("options", "strategies", "best", "experiment")} == json.loads(printed)
     assert [arm["name"] for arm in told["experiment"]["arms"]] == ["control", "patient"] == [s["name"] for s in told["strategies"]]

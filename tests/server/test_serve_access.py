@@ -59,7 +59,7 @@ TLS = "{http: '127.0.0.1:0', faktory: '127.0.0.1:0', tls: {cert: DIR/cert.pem, k
 
 def get_over_tls(server, trusted, path="/ready", is_text=False):
     context = ssl.create_default_context(cadata=trusted)
-    connection = http.client.HTTPSConnection("127.0.0.1", server.port(), timeout=60, context=context)
+    connection = http.client.HTTPSConnection("127.0.0.1", server.port(), timeout=LIMIT_S, context=context)
     try:
         connection.request("GET", path)
         answer = connection.getresponse()

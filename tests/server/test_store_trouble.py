@@ -13,7 +13,7 @@ from tests.kit.faktory import FaktoryClient
 from tests.kit.ports import lasting_port
 from tests.kit.stores import start_or_skip
 from tests.kit.tokens import token_hash
-from tests.kit.waiting import wait_for
+from tests.kit.waiting import LIMIT_S, wait_for
 
 # What is answered without the store; a loaded machine may be slow.
 SOON_S = 4
@@ -187,11 +187,11 @@ def test_read_that_fails_is_logged_with_what_the_client_does_not_see(bench):
     bench.configure(f"tokens: [{{name: eye, hash: '{token_hash('eye')}', scopes: [read]}}]\n")
     server = bench.serve("--no-work").ready()
     assert server.get("/v1/jobs", "eye")[0] == 200
-    with sqlite3.connect(bench.database, timeout=60) as db:
+    with sqlite3.connect(bench.database, timeout=LIMIT_S) as db:
         db.execute("ALTER TABLE specs RENAME TO elsewhere")
     status, text = server.get("/v1/jobs", "eye")
     assert status >= 500 and str(bench.database) not in text and "elsewhere" not in text, text
     line = server.wait_log(r"read_failed action=.*")[0]
     assert "GET /jobs" in line and "no such table" in line
-    with sqlite3.connect(bench.database, timeout=60) as db:
+    with sqlite3.connect(bench.database, timeout=LIMIT_S) as db:
         db.execute("ALTER TABLE elsewhere RENAME TO specs")

@@ -4,6 +4,7 @@ import json
 import subprocess
 
 from tests.judge.events import counts
+from tests.kit.waiting import LIMIT_S
 
 
 def settled(rig):
@@ -13,7 +14,7 @@ def settled(rig):
 
 def have_begun(rig):
     """Every process has told of itself. One that still opens its store is right to end when that is not there."""
-    said = subprocess.run(rig.command("stats", "--json"), capture_output=True, check=False, timeout=60)
+    said = subprocess.run(rig.command("stats", "--json"), capture_output=True, check=False, timeout=LIMIT_S)
     return said.returncode == 0 and len(json.loads(said.stdout)["workers"]) >= len(rig.members)
 
 

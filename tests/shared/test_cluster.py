@@ -8,7 +8,7 @@ import pytest
 from tests.kit.cluster import Cluster
 from tests.kit.program import BINARY, ROOT
 from tests.kit.stores import start_or_skip
-from tests.kit.waiting import wait_for
+from tests.kit.waiting import LIMIT_S, wait_for
 from tests.shared.fleet import Fleet
 from tests.shared.load import endure, goes_on, invariants_hold
 from tests.shared.unit import passes
@@ -34,7 +34,7 @@ def durable():
 
 
 def redrive(*words):
-    return subprocess.run([str(BINARY), *words], stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=60,
+    return subprocess.run([str(BINARY), *words], stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=LIMIT_S,
                           check=False)
 
 

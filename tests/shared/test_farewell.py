@@ -5,6 +5,7 @@ import tempfile
 
 from tests.kit.program import BUILD
 from tests.kit.stores import start_or_skip
+from tests.kit.waiting import LIMIT_S
 
 
 def test_nobody_hangs_up_on_an_answer():
@@ -15,7 +16,7 @@ def test_nobody_hangs_up_on_an_answer():
             url = f"postgres://redrive@/postgres?host={folder}&port={server.port}"
             for _ in range(5):
                 subprocess.run([BUILD / "redrive", "enqueue", "mail", "{}", "--store", url], check=True,
-                               capture_output=True, timeout=60)
+                               capture_output=True, timeout=LIMIT_S)
             server.stop()
             said = server.log.read_text()
             assert "connection to client lost" not in said, said

@@ -9,7 +9,7 @@ import time
 import pytest
 
 from tests.kit.standby import Standby, url_of_both
-from tests.kit.waiting import wait_for
+from tests.kit.waiting import LIMIT_S, wait_for
 from tests.shared.load import endure, goes_on, invariants_hold
 
 # ---- The server is restarted ---------------------------------------------------------------------
@@ -162,7 +162,7 @@ def test_redis_without_memory_refuses_clearly_and_recovers(make_server, make_rig
     assert answer.status == 503, problem
     assert int(answer.headers["Retry-After"]) >= 1
     assert "memory" in problem["title"], problem
-    command = subprocess.run(rig.command("enqueue", "work", "{}"), capture_output=True, text=True, timeout=60, check=False)
+    command = subprocess.run(rig.command("enqueue", "work", "{}"), capture_output=True, text=True, timeout=LIMIT_S, check=False)
     assert command.returncode == 1
     assert "memory" in command.stderr and "hint: " in command.stderr
     # What is there can still be worked off.

@@ -57,7 +57,7 @@ def test_jobs_are_submitted_and_run_through_sessions(pooled):
 
 def test_notices_are_heard_through_sessions(pooled):
     pool = pooled("session").pool
-    passes("postgres/postgres_tests", "notify", REDRIVE_TEST_STORE="postgres", REDRIVE_TEST_POSTGRES=pool.url)
+    passes("postgres/test_postgres_notify", "notify", REDRIVE_TEST_STORE="postgres", REDRIVE_TEST_POSTGRES=pool.url)
 
 
 def test_the_last_session_of_a_pool_is_enough_for_a_command(pooled):

@@ -6,7 +6,7 @@ import pytest
 
 from tests.kit.program import BINARY
 from tests.kit.stores import start_or_skip
-from tests.kit.waiting import wait_for
+from tests.kit.waiting import LIMIT_S, wait_for
 
 
 def word(server, name):
@@ -46,7 +46,7 @@ def follow(second, first):
 
 def test_a_promoted_server_knows_the_commits_that_it_has_got_and_refuses_the_others(pair):
     first, second = pair
-    subprocess.run([str(BINARY), "migrate", "--store", first.url], check=True, capture_output=True, timeout=60)
+    subprocess.run([str(BINARY), "migrate", "--store", first.url], check=True, capture_output=True, timeout=LIMIT_S)
     library = Library(first)
     follow(second, first)
     history, identity = library.told(first)
@@ -69,7 +69,7 @@ def test_a_promoted_server_knows_the_commits_that_it_has_got_and_refuses_the_oth
 
 def test_that_a_commit_was_given_up_is_known_to_the_replica_as_well(pair):
     first, second = pair
-    subprocess.run([str(BINARY), "migrate", "--store", first.url], check=True, capture_output=True, timeout=60)
+    subprocess.run([str(BINARY), "migrate", "--store", first.url], check=True, capture_output=True, timeout=LIMIT_S)
     library = Library(first)
     follow(second, first)
     assert library.outcome(first, "writer", 1) == 0

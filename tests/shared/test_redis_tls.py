@@ -11,7 +11,7 @@ from tests.kit.ports import lasting_port
 from tests.kit.program import BINARY
 from tests.kit.redis_tls import RedisTls
 from tests.kit.stores import start_or_skip
-from tests.kit.waiting import wait_for
+from tests.kit.waiting import LIMIT_S, wait_for
 from tests.shared.fleet import Fleet
 from tests.shared.unit import passes
 
@@ -44,7 +44,7 @@ def one_server(ca, good):
 
 
 def redrive(*words):
-    return subprocess.run([str(BINARY), *words], stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=60,
+    return subprocess.run([str(BINARY), *words], stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=LIMIT_S,
                           check=False)
 
 

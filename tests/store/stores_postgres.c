@@ -13,8 +13,6 @@
 #include "reused_databases.h"
 #include "waiting.h"
 
-/* A backend ends within this time, also beside much other work. */
-
 static void ignore(void *ctx, const char *notice)
 {
     (void)ctx;

@@ -1,4 +1,3 @@
-
 #include "kit.h"
 #include "waiting.h"
 

@@ -21,7 +21,7 @@ import urllib.parse
 import urllib.request
 
 from tests.kit import servers
-from tests.kit.waiting import wait_for
+from tests.kit.waiting import LIMIT_S, wait_for
 from tests.torture import rig
 from tests.torture.stores import LIVE
 
@@ -64,7 +64,7 @@ class Poller(threading.Thread):
         self.is_over = threading.Event()
 
     def get(self, path):
-        with urllib.request.urlopen(self.url + path, timeout=60) as answer:
+        with urllib.request.urlopen(self.url + path, timeout=LIMIT_S) as answer:
             return json.load(answer)
 
     def run(self):

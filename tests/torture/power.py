@@ -35,6 +35,7 @@ from tests.judge.verdict import complaints
 from tests.kit import servers
 from tests.kit.ports import free_port
 from tests.kit.program import BINARY, BUILD, ROOT
+from tests.kit.waiting import LIMIT_S
 
 NO_SYNC = BUILD / "tests" / "faults" / "nosync.so"
 EXT4_IOC_SHUTDOWN = 0x8004587D
@@ -134,7 +135,7 @@ class Rig:
         self.config.write_text(CONFIG.format(url=self.url, port=self.port))
         self.redrive = subprocess.Popen([BINARY, "serve", "--config", self.config], env=self.env,
                                         stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-        end_s = time.monotonic() + 30
+        end_s = time.monotonic() + LIMIT_S
         while self.get("/health")[0] != 200:
             if time.monotonic() > end_s or self.redrive.poll() is not None:
                 raise RuntimeError("the server did not start again")
@@ -165,6 +166,7 @@ class Rig:
         end_s = time.monotonic() + 30
         while time.monotonic() < end_s and not all(log.exists() and log.stat().st_size > 0 for log in logs):
             time.sleep(0.02)
+        assert all(log.exists() and log.stat().st_size > 0 for log in logs), "the clients do not begin"
 
     def cut(self):
         """Work for a moment; then the power fails. Gives the ids of the jobs that were in it."""

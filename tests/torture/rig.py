@@ -33,7 +33,7 @@ from tests.judge.promises import Contract
 from tests.kit import servers
 from tests.kit.ports import lasting_port, wait_until_free
 from tests.kit.program import BINARY, HANDLERS, ROOT
-from tests.kit.waiting import look_again
+from tests.kit.waiting import LIMIT_S, look_again
 from tests.torture.client import FaktoryClient
 from tests.torture.sabotage import OF_SERVERS, OF_SHARED, OF_WORKERS
 from tests.torture.stores import LIVE, history_of, open_store
@@ -198,7 +198,7 @@ class Rig:
             payload = {"number": number, "text": "x" * self.random.randrange(200)}
             asked = time.monotonic()
             result = subprocess.run(self.command("enqueue", "work", json.dumps(payload), "--id", job_id),
-                                    capture_output=True, text=True, check=False, timeout=60,
+                                    capture_output=True, text=True, check=False, timeout=LIMIT_S,
                                     env=self.environment)
             assert result.returncode == 0, result.stderr
             assert result.stdout.strip() == job_id
@@ -292,13 +292,14 @@ class Rig:
     def wait_for(self, condition, limit_s):
         """For so long at most, as somebody may have nothing to do; tells whether that came true."""
         end = time.monotonic() + limit_s
-        while not condition():
+        while True:
             began = time.monotonic()
+            if condition():
+                return True
             self.all_are_alive()
             if began > end:
                 return False
             look_again(began, 0.005)
-        return True
 
     def hold_back(self, limit_s):
         """No client submits any more, and each has the answers to what it has submitted, or has given them up."""

@@ -6,6 +6,7 @@ import time
 
 import pytest
 
+from tests.kit.waiting import LIMIT_S
 from tests.torture.rig import Rig
 
 SIZE_MIB = 6
@@ -41,7 +42,7 @@ def fill(rig):
         payload.write_text(json.dumps({"number": number, "text": "x" * 20000}))
         asked = time.monotonic()
         result = subprocess.run(rig.command("enqueue", "work", "--from", str(payload), "--id", job_id),
-                                capture_output=True, text=True, check=False, timeout=60)
+                                capture_output=True, text=True, check=False, timeout=LIMIT_S)
         if result.returncode != 0:
             return result
         assert result.stdout.strip() == job_id

@@ -11,7 +11,7 @@ SKIPPED = 77
 
 def cut(*words):
     done = subprocess.run([sys.executable, "-m", "tests.torture.power", *words], cwd=ROOT, capture_output=True, text=True, check=False,
-                          timeout=150)
+                          timeout=600)
     if done.returncode == SKIPPED:
         pytest.skip(done.stdout.strip())
     return done

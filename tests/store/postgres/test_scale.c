@@ -22,7 +22,7 @@ static void wait_for_counts(const struct kit *kit, long n_open)
               strtol(text, NULL, 10) == n_open));
     stores_postgres_sql(kit->url, "SHOW server_version_num", text, sizeof text);
     if (strtol(text, NULL, 10) < 150000)
-        pass_ms(1000);
+        pass_ms(5000);
 }
 
 /* A sum over the tables of what all sessions which have ended have done. */
