@@ -9,7 +9,7 @@ import weakref
 
 import pytest
 
-from redrive import RetryHandler, RetryPolicy, State, _steps, failure
+from redrive import RedriveError, RetryHandler, RetryPolicy, State, _steps, failure
 from redrive._native import text
 from redrive._steps import Step
 
@@ -192,17 +192,19 @@ def test_names_of_types_outlive_their_cache():
 
 
 def interrupted_at(n, call):
-    """Makes the call with a KeyboardInterrupt before the n-th instruction of _steps.py; False: it has fewer."""
-    left = n
+    """Makes the call with a KeyboardInterrupt before the n-th instruction of _steps.py, and gives the place of that
+    one; None: there are fewer."""
+    left, place = n, None
 
     def trace(frame, event, _argument):
-        nonlocal left
+        nonlocal left, place
         if frame.f_code.co_filename != _steps.__file__:
             return None
         frame.f_trace_opcodes = True
         if event == "opcode":
             left -= 1
             if left == 0:
+                place = f"{frame.f_code.co_name}, instruction {frame.f_lasti}"
                 raise KeyboardInterrupt  # which ends the tracing as well
         return trace
 
@@ -211,10 +213,10 @@ def interrupted_at(n, call):
     try:
         call()
     except KeyboardInterrupt:
-        return True
+        pass
     finally:
         sys.settrace(before)
-    return left <= 0
+    return place
 
 
 def test_an_interrupt_at_any_moment_leaves_no_job_behind():
@@ -223,15 +225,18 @@ def test_an_interrupt_at_any_moment_leaves_no_job_behind():
             raise ConnectionError
         return payload
 
-    n, was_interrupted = 0, True
-    while was_interrupted:
+    n, place = 0, ""
+    while place is not None:
         n += 1
         handler = RetryHandler(retry=QUICK)
         job = handler.create_job("t", 7, id="a")
-        was_interrupted = interrupted_at(n, lambda h=handler, j=job: h.submit_job(j, fail_once))
+        place = interrupted_at(n, lambda h=handler, j=job: h.submit_job(j, fail_once))
         _steps.inside.set(())  # which an interrupt in its last instructions does not do
         # It would be refused if the id were still in use; stop() would wait.
-        assert handler.submit_job(job, echo).value == 7, f"interrupted at {n}"
+        try:
+            assert handler.submit_job(job, echo).value == 7
+        except (AssertionError, RedriveError) as exc:
+            pytest.fail(f"interrupted in {place}, the {n}th: {exc}")
         handler.stop()
     assert n > 100
 
