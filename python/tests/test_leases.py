@@ -105,7 +105,7 @@ def test_a_run_is_told_when_its_lease_is_over_and_no_other_attempt_starts_beside
 def test_a_coroutine_that_cleans_up_has_not_ended(server, network, start, caplog):
     app, direct = App(), App(server.url)
     cleaning, go_on, runs = threading.Event(), threading.Event(), []
-    running = []
+    running, cleaned_up = [], []
 
     @app.task(name="slow")
     async def slow():
@@ -120,6 +120,7 @@ def test_a_coroutine_that_cleans_up_has_not_ended(server, network, start, caplog
             while not go_on.is_set():
                 await asyncio.sleep(0.02)
             running.pop()
+            cleaned_up.append(1)
 
     network.swallow_all("/v1/extend")
     direct.client.submit({"task": "slow", "id": "a"})
@@ -128,9 +129,10 @@ def test_a_coroutine_that_cleans_up_has_not_ended(server, network, start, caplog
         assert cleaning.wait(60)
         network.heal()
         wait_for(lambda: "attempt_put_off job_id=a" in caplog.text)
+        wait_for(lambda: "lease_lost job_id=a" in caplog.text)
         go_on.set()
         wait_for(lambda: direct.job("a")["state"] == "completed")
-    assert len(runs) == 2
+    assert (len(runs), len(cleaned_up)) == (2, 2)
 
 
 def test_a_settlement_that_gets_no_answer_is_sent_again_by_a_new_connection(server, network, start):

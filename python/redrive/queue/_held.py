@@ -45,7 +45,12 @@ class Held:
         self.stop: Optional[Callable[[], Any]] = None
 
     def cancel(self) -> None:
-        """The server no longer waits for its end: a function sees ``context.cancelled``, a coroutine is cancelled."""
+        """The server no longer waits for its end: a function sees ``context.cancelled``, a coroutine is cancelled.
+
+        Once: a second cancellation would interrupt what a coroutine does to clean up after the first.
+        """
+        if self.context.cancelled:
+            return
         self.context.cancelled = True
         if self.stop is not None:
             self.stop()

@@ -304,6 +304,8 @@ class Worker:
         else:
             future = pool.submit(runner.run_sync, task, held.context)
             held.stop = future.cancel
+            if held.context.cancelled:
+                future.cancel()
             future.add_done_callback(lambda run: self._end(held, task, run))
 
     def _begin_coroutine(self, held: Held, task: Task, loop: asyncio.AbstractEventLoop) -> None:
