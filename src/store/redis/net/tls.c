@@ -7,12 +7,12 @@
 #include <gnutls/x509.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/socket.h>
 
 #include "base/err.h"
 #include "base/os/file.h"
 #include "base/text/buf.h"
 #include "base/time/clock.h"
+#include "store/redis/net/socket.h"
 
 #define PRIORITIES     "NORMAL:-VERS-ALL:+VERS-TLS1.3:+VERS-TLS1.2"
 #define FILE_MAX_BYTES ((size_t)4 << 20)
@@ -54,14 +54,11 @@ static ssize_t came_to(struct rd_tls *tls, ssize_t n)
 static ssize_t pull(gnutls_transport_ptr_t ctx, void *to, size_t size)
 {
     struct rd_tls *tls = ctx;
-    ssize_t n;
     if (tls->until_ms != 0 && clock_monotonic_ms() >= tls->until_ms) {
         errno = EAGAIN;
         return came_to(tls, -1);
     }
-    do
-        n = recv(tls->fd, to, size, tls->waits ? 0 : MSG_DONTWAIT);
-    while (n < 0 && errno == EINTR);
+    const ssize_t n = rd_socket_receive(tls->fd, to, size, tls->waits);
     if (n > 0 && !tls->has_answered) {
         tls->has_answered = true;
         memcpy(&tls->first, to, 1);
@@ -75,11 +72,7 @@ static ssize_t push(gnutls_transport_ptr_t ctx, const giovec_t *parts, int n_par
 {
     struct rd_tls *tls = ctx;
     const struct msghdr message = {.msg_iov = (struct iovec *)parts, .msg_iovlen = (size_t)n_parts};
-    ssize_t n;
-    do
-        n = sendmsg(tls->fd, &message, MSG_NOSIGNAL | (tls->waits ? 0 : MSG_DONTWAIT));
-    while (n < 0 && errno == EINTR);
-    return came_to(tls, n);
+    return came_to(tls, rd_socket_send(tls->fd, &message, tls->waits));
 }
 
 /* Whether to go on after a code that is no failure: a message was handled that has no data. */

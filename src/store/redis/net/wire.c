@@ -7,12 +7,12 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/socket.h>
 #include <unistd.h>
 
 #include "base/err.h"
 #include "base/text/buf.h"
 #include "base/time/clock.h"
+#include "store/redis/net/socket.h"
 #include "store/redis/net/tls.h"
 
 /* The requests that may wait to be sent, and how much memory is kept for the next ones. */
@@ -142,9 +142,7 @@ void rd_wire_close(struct rd_wire *wire)
 
 void rd_wire_set_limit(struct rd_wire *wire, int64_t limit_ms)
 {
-    const struct timeval limit = timeval_of(limit_ms);
-    (void)setsockopt(wire->fd, SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof limit);
-    (void)setsockopt(wire->fd, SOL_SOCKET, SO_SNDTIMEO, &limit, sizeof limit);
+    rd_socket_set_limit(wire->fd, limit_ms);
 }
 
 /* ---- Bytes ----------------------------------------------------------------------------------- */
@@ -165,13 +163,8 @@ static const char *why_not(const struct rd_wire *wire)
 
 static ssize_t receive(struct rd_wire *wire, char *to, size_t size, bool waits)
 {
-    ssize_t n;
-    if (wire->tls)
-        return rd_tls_read(wire->tls, to, size, waits);
-    do
-        n = recv(wire->fd, to, size, waits ? 0 : MSG_DONTWAIT);
-    while (n < 0 && errno == EINTR);
-    return n;
+    return wire->tls ? rd_tls_read(wire->tls, to, size, waits)
+                     : rd_socket_receive(wire->fd, to, size, waits);
 }
 
 /* *ret_came: there was something. */
@@ -193,13 +186,9 @@ static bool take(struct rd_wire *wire, bool waits, bool *ret_came)
 
 static ssize_t send_some(struct rd_wire *wire, const char *bytes, size_t n)
 {
-    ssize_t sent;
-    if (wire->tls)
-        return rd_tls_write(wire->tls, bytes, n);
-    do
-        sent = send(wire->fd, bytes, n, MSG_NOSIGNAL);
-    while (sent < 0 && errno == EINTR);
-    return sent;
+    struct iovec part = {.iov_base = (char *)bytes, .iov_len = n};
+    const struct msghdr message = {.msg_iov = &part, .msg_iovlen = 1};
+    return wire->tls ? rd_tls_write(wire->tls, bytes, n) : rd_socket_send(wire->fd, &message, true);
 }
 
 bool rd_wire_add(struct rd_wire *wire, struct str bytes)
