@@ -151,7 +151,7 @@ deb: $(BUILD)/build.ninja
 # Build them, install them in a throw-away root, start the service, and purge them.
 test-packages: all deb
 	@REDRIVE_BUILD=$(CURDIR)/$(BUILD) REDRIVE_BIN=$(CURDIR)/$(BUILD)/redrive PYTHONDONTWRITEBYTECODE=1 \
-		/usr/bin/python3 -m pytest -q -rs -p no:cacheprovider tests/deb
+		/usr/bin/python3 -m pytest -q -rs -p no:cacheprovider tests/installed_package
 	@REDRIVE_BUILD=$(CURDIR)/$(BUILD) REDRIVE_BIN=$(CURDIR)/$(BUILD)/redrive PYTHONDONTWRITEBYTECODE=1 \
 		/usr/bin/python3 -m pytest -q -rs -p no:cacheprovider tests/packaging
 

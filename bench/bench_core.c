@@ -49,14 +49,14 @@ void *realloc(void *p, size_t size)
 /* What the compiler must not see through. */
 static volatile int64_t sink;
 
-struct scene {
+struct inputs {
     struct redrive_policy policy;
     struct redrive_breaker_config config;
     struct breaker breaker;
     struct outcome outcomes[8];
 };
 
-static void scene_init(struct scene *s)
+static void inputs_init(struct inputs *s)
 {
     redrive_policy_init(&s->policy);
     redrive_breaker_config_init(&s->config);
@@ -70,7 +70,7 @@ static void scene_init(struct scene *s)
 }
 
 /* Leave from the breaker, the decision, the report: three successes to each failure or so. */
-static void decide_and_breaker(struct scene *s, int64_t iterations)
+static void decide_and_breaker(struct inputs *s, int64_t iterations)
 {
     int64_t sum = 0;
     for (int64_t i = 0; i < iterations; i++) {
@@ -88,7 +88,7 @@ static void decide_and_breaker(struct scene *s, int64_t iterations)
 }
 
 /* The same, when every job fails by an error type that must be looked up. */
-static void decide_by_error_type(struct scene *s, int64_t iterations)
+static void decide_by_error_type(struct inputs *s, int64_t iterations)
 {
     static const char *const TYPES[] = {"requests.exceptions.ConnectionError", "TimeoutError",
                                         "java.net.SocketTimeoutException", "ValueError"};
@@ -103,7 +103,7 @@ static void decide_by_error_type(struct scene *s, int64_t iterations)
     sink = sum;
 }
 
-static void open_breaker_check(struct scene *s, int64_t iterations)
+static void open_breaker_check(struct inputs *s, int64_t iterations)
 {
     int64_t sum = 0;
     for (int64_t i = 0; i < iterations; i++) {
@@ -116,7 +116,7 @@ static void open_breaker_check(struct scene *s, int64_t iterations)
 }
 
 /* The same as people use breakers elsewhere: shared by threads, and asking for the time. */
-static void guarded_breaker(struct scene *s, int64_t iterations)
+static void guarded_breaker(struct inputs *s, int64_t iterations)
 {
     static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
     for (int64_t i = 0; i < iterations; i++) {
@@ -133,7 +133,7 @@ static void guarded_breaker(struct scene *s, int64_t iterations)
     sink = (int64_t)s->breaker.generation;
 }
 
-static void closed_breaker(struct scene *s, int64_t iterations)
+static void closed_breaker(struct inputs *s, int64_t iterations)
 {
     for (int64_t i = 0; i < iterations; i++) {
         struct breaker_permit permit;
@@ -157,7 +157,7 @@ static int64_t cpu_ns(void)
     return (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
 }
 
-static double median_ns(void (*run)(struct scene *, int64_t), struct scene *s)
+static double median_ns(void (*run)(struct inputs *, int64_t), struct inputs *s)
 {
     double rounds[ROUNDS];
     run(s, ITERATIONS / 10);
@@ -172,17 +172,17 @@ static double median_ns(void (*run)(struct scene *, int64_t), struct scene *s)
 
 int main(void)
 {
-    struct scene s;
-    scene_init(&s);
+    struct inputs s;
+    inputs_init(&s);
 
     unsigned long before = allocations;
     double decide_ns = median_ns(decide_and_breaker, &s);
     unsigned long counted = allocations - before;
     double type_ns = median_ns(decide_by_error_type, &s);
 
-    scene_init(&s);
+    inputs_init(&s);
     double closed_ns = median_ns(closed_breaker, &s);
-    scene_init(&s);
+    inputs_init(&s);
     double guarded_ns = median_ns(guarded_breaker, &s);
     breaker_trip(&s.breaker, 0);
     s.breaker.state = REDRIVE_BREAKER_OPEN;

@@ -58,7 +58,7 @@ void check_add(struct check_test *test);
 
 /* A test that is also given what its setup has made. A kind of tests has a macro of its own:
  *
- *     #define KIT_TEST(test) TEST_WITH(test, kit_setup, kit_teardown, struct kit *k)
+ *     #define STORE_TEST(test) TEST_WITH(test, ts_setup, ts_teardown, struct test_store *ts)
  */
 #define TEST_WITH(test, setup, teardown, parameter)                 \
     CHECK_WITH(test, parameter)                                     \
@@ -74,7 +74,8 @@ void check_add(struct check_test *test);
 
 /* A test that is given a thing of its own, which `begin` makes and `end` takes back:
  *
- *     #define BED_TEST(test) TEST_OF(test, struct bed, bed, bed_init(bed), bed_release(bed))
+ *     #define ENGINE_TEST(test) \
+ *         TEST_OF(test, struct test_engine, te, te_init(te), te_release(te))
  */
 #define TEST_OF(test, type, thing, begin, end)                 \
     static void test(type *thing);                             \

@@ -233,7 +233,7 @@ def test_leases_that_a_long_poll_has_left_old_are_renewed_before_a_start(is_away
 
 # ---- Processes ------------------------------------------------------------------------------------
 
-WITNESS = """
+SHOP = """
 import os, time
 import redrive
 
@@ -243,8 +243,8 @@ log = os.open("log", os.O_WRONLY | os.O_APPEND | os.O_CREAT)
 def note(word, context):
     os.write(log, f"{time.monotonic()} {word} {context.job_id} {context.attempt} {os.getpid()}\\n".encode())
 
-@app.task(name="witness", pass_context=True)
-def witness(context, seconds):
+@app.task(name="wait", pass_context=True)
+def wait(context, seconds):
     note("start", context)
     try:
         until = time.monotonic() + seconds
@@ -277,10 +277,10 @@ def test_the_judge_sees_an_overlap():
 def test_workers_whose_connections_become_black_holes_lose_no_job(server, network, tmp_path):
     direct = App(server.url)
     rng = random.Random(1)
-    (tmp_path / "shop.py").write_text(WITNESS)
+    (tmp_path / "shop.py").write_text(SHOP)
     ids = [f"job-{n}" for n in range(30)]
     for id_ in ids:
-        direct.client.submit({"task": "witness", "id": id_, "payload": {"seconds": rng.choice((0.1, 3, 12))}})
+        direct.client.submit({"task": "wait", "id": id_, "payload": {"seconds": rng.choice((0.1, 3, 12))}})
     command = [sys.executable, "-m", "redrive", "worker", "shop:app", "--lease", str(LEASE), "--concurrency", "5"]
     env = {**os.environ, "JOBS_URL": f"http://127.0.0.1:{network.port}"}
     with open(tmp_path / "workers.log", "wb") as log:

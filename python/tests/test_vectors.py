@@ -84,7 +84,7 @@ RESULTS = {"S": SUCCESS, "F": FAILURE, "I": NEUTRAL}
 DURATIONS = ("window", "slow_call", "recovery_timeout", "recovery_max", "probe_lease")
 
 
-class Scene:
+class BreakerCase:
     """A breaker, its probes that are out, the first one first, and a call that was let in earlier."""
 
     def __init__(self, config):
@@ -126,9 +126,9 @@ class Scene:
 
 @pytest.mark.parametrize("case", cases("breaker"))
 def test_breaker(case):
-    scene = Scene(case["config"])
+    breaker = BreakerCase(case["config"])
     for step in case["steps"]:
-        scene.take(step)
+        breaker.take(step)
 
 
 def test_words_are_those_of_the_c_library():

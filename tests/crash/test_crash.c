@@ -1,4 +1,5 @@
-/* Power cuts at every call to the disk of a SQLite store (rig.h), and bugs that this must find.
+/* Power cuts at every call to the disk of a SQLite store (power_cuts.h), and bugs that this must
+ * find.
  *
  * REDRIVE_CRASH_POINTS: at about how many points of each workload, 0 for each of them;
  * REDRIVE_CRASH_CUTS: how often at each; REDRIVE_CRASH_SEED repeats a run. */
@@ -8,7 +9,7 @@
 #include <stdlib.h>
 
 #include "crash_vfs.h"
-#include "rig.h"
+#include "power_cuts.h"
 
 static uint64_t number_from(const char *name, uint64_t fallback)
 {
@@ -16,9 +17,9 @@ static uint64_t number_from(const char *name, uint64_t fallback)
     return text && *text ? strtoull(text, NULL, 0) : fallback;
 }
 
-static struct rig_options options(void)
+static struct power_cuts_options options(void)
 {
-    return (struct rig_options){
+    return (struct power_cuts_options){
         .seed = number_from("REDRIVE_CRASH_SEED", 20240229),
         .points = number_from("REDRIVE_CRASH_POINTS", 80),
         .cuts = number_from("REDRIVE_CRASH_CUTS", 4),
@@ -44,10 +45,10 @@ static void print_findings(const char *name, const struct findings *f)
 /* At a part of the points. */
 static void survives(const struct workload *workload, size_t part)
 {
-    struct rig_options o = options();
+    struct power_cuts_options o = options();
     struct findings f;
     o.points = (o.points + part - 1) / part;
-    rig_run(workload, PLANT_NOTHING, &o, &f);
+    power_cuts_run(workload, PLANT_NOTHING, &o, &f);
     print_findings(workload->name, &f);
     if (findings_total(&f) > 0)
         fail_msg("%s", f.first);
@@ -66,11 +67,11 @@ TEST(a_migration_survives_power_cuts)
 /* What is found when a bug is planted; few points are enough. */
 static struct findings planted(const char *name, enum plant plant)
 {
-    struct rig_options o = options();
+    struct power_cuts_options o = options();
     struct findings f;
     o.points = 24;
     o.cuts = 4;
-    rig_run(&WORKLOAD_SHORT, plant, &o, &f);
+    power_cuts_run(&WORKLOAD_SHORT, plant, &o, &f);
     print_findings(name, &f);
     return f;
 }

@@ -9,20 +9,20 @@
 /* ---- Verbs ----------------------------------------------------------------------------------- */
 
 /* An existing job that stands for the new one is an answer too. */
-#define PUT(bed, ...) assert_true(bed_try_submit(bed, &(struct job_spec){__VA_ARGS__}) >= 0)
+#define PUT(te, ...) assert_true(te_try_submit(te, &(struct job_spec){__VA_ARGS__}) >= 0)
 
 /* A string of JSON that takes several pages of the file. */
-static void put_big(struct bed *bed, const char *id)
+static void put_big(struct test_engine *te, const char *id)
 {
     char *payload = malloc(BIG_BYTES);
     assert_non_null(payload);
     memset(payload, 'x', BIG_BYTES);
     payload[0] = payload[BIG_BYTES - 1] = '"';
-    PUT(bed, .id = str_of(id), .task = STR("mail"), .payload = {payload, BIG_BYTES});
+    PUT(te, .id = str_of(id), .task = STR("mail"), .payload = {payload, BIG_BYTES});
     free(payload);
 }
 
-static void put_many(struct bed *bed, const char *task, unsigned first, size_t n)
+static void put_many(struct test_engine *te, const char *task, unsigned first, size_t n)
 {
     struct job_spec specs[CLAIM_MAX];
     char ids[CLAIM_MAX][24];
@@ -37,14 +37,14 @@ static void put_many(struct bed *bed, const char *task, unsigned first, size_t n
             .priority = (int32_t)(i % 3),
         };
     }
-    assert_int_equal(submit_op_init(&op, bed->engine, specs, n, NULL), 0);
-    assert_int_equal(engine_apply_one(bed->engine, &op.op, NULL), 0);
+    assert_int_equal(submit_op_init(&op, te->engine, specs, n, NULL), 0);
+    assert_int_equal(engine_apply_one(te->engine, &op.op, NULL), 0);
     submit_op_release(&op);
 }
 
 /* Two jobs, one that waits for both, one that waits for its failure, and one that comes at the end
  * of the first, in one array. */
-static void put_flow(struct bed *bed, const char *name, int32_t priority)
+static void put_flow(struct test_engine *te, const char *name, int32_t priority)
 {
     static const char *const PARTS[] = {"a", "b", "zip", "oops", "after"};
     char ids[5][24];
@@ -64,14 +64,14 @@ static void put_flow(struct bed *bed, const char *name, int32_t priority)
         specs[i].after = i == 2 ? after : &after[i - 1];
         specs[i].n_after = i == 2 ? 2 : 1;
     }
-    assert_int_equal(submit_op_init(&op, bed->engine, specs, 5, NULL), 0);
-    assert_int_equal(engine_apply_one(bed->engine, &op.op, NULL), 0);
+    assert_int_equal(submit_op_init(&op, te->engine, specs, 5, NULL), 0);
+    assert_int_equal(engine_apply_one(te->engine, &op.op, NULL), 0);
     submit_op_release(&op);
 }
 
 /* Claims up to `n` jobs and settles them in one operation: every third fails for now, every fifth
  * for good. */
-static void work(struct bed *bed, size_t n)
+static void work(struct test_engine *te, size_t n)
 {
     static const struct outcome WELL = {.ending = ENDING_RAN};
     static const struct outcome TRANSIENT = {
@@ -83,9 +83,9 @@ static void work(struct bed *bed, size_t n)
     struct settlement items[CLAIM_MAX];
     struct settle_op op;
     assert_true(n <= CLAIM_MAX);
-    const size_t got = bed_claim(bed, n);
+    const size_t got = te_claim(te, n);
     for (size_t i = 0; i < got; i++) {
-        const struct job *job = &bed->claim.jobs[i];
+        const struct job *job = &te->claim.jobs[i];
         items[i] = (struct settlement){
             .seq = job->status.seq,
             .token = job->status.token,
@@ -98,131 +98,131 @@ static void work(struct bed *bed, size_t n)
     if (got == 0)
         return;
     settle_op_init(&op, items, got);
-    assert_int_equal(engine_apply_one(bed->engine, &op.op, NULL), 0);
+    assert_int_equal(engine_apply_one(te->engine, &op.op, NULL), 0);
     for (size_t i = 0; i < got; i++)
         assert_int_equal(items[i].ret.code, 0);
 }
 
-static void extend(struct bed *bed, const struct job *job)
+static void extend(struct test_engine *te, const struct job *job)
 {
     struct extension item = {
         .seq = job->status.seq, .token = job->status.token, .lease_ms = 120000};
     struct extend_op op;
     extend_op_init(&op, &item, 1);
-    assert_int_equal(engine_apply_one(bed->engine, &op.op, NULL), 0);
+    assert_int_equal(engine_apply_one(te->engine, &op.op, NULL), 0);
     assert_int_equal(item.ret.code, 0);
 }
 
-static void pause_queue(struct bed *bed, bool pause)
+static void pause_queue(struct test_engine *te, bool pause)
 {
     struct pause_op op;
     pause_op_init(&op, (struct str){0}, STR("default"), pause);
     do
-        assert_int_equal(engine_apply_one(bed->engine, &op.op, NULL), 0);
+        assert_int_equal(engine_apply_one(te->engine, &op.op, NULL), 0);
     while (pause_op_goes_on(&op));
 }
 
 /* By its id; a job that the move does not fit is refused, which is an answer. */
-static void change(struct bed *bed, enum move_kind kind, const char *id)
+static void change(struct test_engine *te, enum move_kind kind, const char *id)
 {
     struct change_item item = {
         .tenant = STR(ENGINE_TENANT_DEFAULT), .id = str_of(id), .payload = STR("{\"edited\":1}")};
     struct change_op op;
     change_op_init(&op, kind, &item, 1);
-    assert_int_equal(engine_apply_one(bed->engine, &op.op, NULL), 0);
+    assert_int_equal(engine_apply_one(te->engine, &op.op, NULL), 0);
 }
 
 /* ---- A busy queue ---------------------------------------------------------------------------- */
 
-static void put_all_kinds(struct bed *bed)
+static void put_all_kinds(struct test_engine *te)
 {
-    put_many(bed, "mail", 0, 12);
-    put_big(bed, "big-1");
-    PUT(bed, .id = STR("key-1"), .task = STR("mail"), .unique_key = STR("invoice-7"));
-    PUT(bed, .id = STR("key-2"), .task = STR("mail"), .unique_key = STR("invoice-7"));
-    PUT(bed, .id = STR("once-1"), .task = STR("mail"), .unique_key = STR("welcome"),
+    put_many(te, "mail", 0, 12);
+    put_big(te, "big-1");
+    PUT(te, .id = STR("key-1"), .task = STR("mail"), .unique_key = STR("invoice-7"));
+    PUT(te, .id = STR("key-2"), .task = STR("mail"), .unique_key = STR("invoice-7"));
+    PUT(te, .id = STR("once-1"), .task = STR("mail"), .unique_key = STR("welcome"),
         .unique_forever = true);
-    PUT(bed, .id = STR("later-1"), .task = STR("mail"), .process_after_ms = bed->now_ms + 60000);
-    PUT(bed, .id = STR("due-1"), .task = STR("brief"), .deadline_ms = bed->now_ms + 90000,
-        .process_after_ms = bed->now_ms + DAY_MS);
-    put_many(bed, "single", 0, 3);
-    put_flow(bed, "first", 50);
+    PUT(te, .id = STR("later-1"), .task = STR("mail"), .process_after_ms = te->now_ms + 60000);
+    PUT(te, .id = STR("due-1"), .task = STR("brief"), .deadline_ms = te->now_ms + 90000,
+        .process_after_ms = te->now_ms + DAY_MS);
+    put_many(te, "single", 0, 3);
+    put_flow(te, "first", 50);
 }
 
-static void busy_first_life(struct bed *bed)
+static void busy_first_life(struct test_engine *te)
 {
-    put_all_kinds(bed);
-    work(bed, 6);
-    extend(bed, bed_claim_one(bed));
-    assert_int_equal(bed_succeed(bed, &bed->claim.jobs[0]), 0);
+    put_all_kinds(te);
+    work(te, 6);
+    extend(te, te_claim_one(te));
+    assert_int_equal(te_succeed(te, &te->claim.jobs[0]), 0);
     for (int i = 0; i < 4; i++) { /* the breaker opens, what is left parks */
-        put_many(bed, "call", (unsigned)i * 4, 4);
-        work(bed, 5);
-        bed_pass(bed, 5000);
+        put_many(te, "call", (unsigned)i * 4, 4);
+        work(te, 5);
+        te_pass(te, 5000);
     }
-    change(bed, MOVE_CANCEL, "later-1");
-    work(bed, 16);
-    bed_pass(bed, 40000); /* leases end, probes go */
-    work(bed, 3);
-    (void)bed_claim(bed, 2); /* their worker dies with the process */
+    change(te, MOVE_CANCEL, "later-1");
+    work(te, 16);
+    te_pass(te, 40000); /* leases end, probes go */
+    work(te, 3);
+    (void)te_claim(te, 2); /* their worker dies with the process */
 }
 
 /* Parents that are redriven, cancelled and removed while others wait for them. */
-static void flow_second_life(struct bed *bed)
+static void flow_second_life(struct test_engine *te)
 {
-    put_flow(bed, "second", 50);
-    change(bed, MOVE_END, "second-a");
-    change(bed, MOVE_REDRIVE, "second-a");
-    work(bed, 2);
-    work(bed, 2);
-    put_flow(bed, "third", 50);
-    change(bed, MOVE_CANCEL, "third-b");
-    put_flow(bed, "fourth", 50);
-    change(bed, MOVE_END, "fourth-a");
-    change(bed, MOVE_REMOVE, "fourth-a");
-    put_flow(bed, "fifth", -50);
-    change(bed, MOVE_END, "fifth-a");
+    put_flow(te, "second", 50);
+    change(te, MOVE_END, "second-a");
+    change(te, MOVE_REDRIVE, "second-a");
+    work(te, 2);
+    work(te, 2);
+    put_flow(te, "third", 50);
+    change(te, MOVE_CANCEL, "third-b");
+    put_flow(te, "fourth", 50);
+    change(te, MOVE_END, "fourth-a");
+    change(te, MOVE_REMOVE, "fourth-a");
+    put_flow(te, "fifth", -50);
+    change(te, MOVE_END, "fifth-a");
 }
 
-static void busy_second_life(struct bed *bed)
+static void busy_second_life(struct test_engine *te)
 {
-    pause_queue(bed, true);
-    PUT(bed, .id = STR("once-2"), .task = STR("mail"), .unique_key = STR("welcome"),
+    pause_queue(te, true);
+    PUT(te, .id = STR("once-2"), .task = STR("mail"), .unique_key = STR("welcome"),
         .unique_forever = true);
-    put_big(bed, "big-2");
-    bed_pass(bed, 31000);
-    pause_queue(bed, false);
+    put_big(te, "big-2");
+    te_pass(te, 31000);
+    pause_queue(te, false);
     for (int i = 0; i < 6; i++) {
-        work(bed, 8);
-        bed_pass(bed, 6000);
+        work(te, 8);
+        te_pass(te, 6000);
     }
-    PUT(bed, .id = STR("hand-1"), .task = STR("brief"));
-    change(bed, MOVE_END, "hand-1");
-    change(bed, MOVE_EDIT, "hand-1");
-    change(bed, MOVE_REDRIVE, "hand-1");
-    change(bed, MOVE_END, "hand-1");
-    change(bed, MOVE_REMOVE, "mail-0");
-    flow_second_life(bed);
-    bed_pass(bed, DAY_MS + 100000); /* what has completed goes */
-    work(bed, 4);
-    bed_pass(bed, 2 * DAY_MS);
-    put_many(bed, "mail", 100, 10);
-    work(bed, 10);
+    PUT(te, .id = STR("hand-1"), .task = STR("brief"));
+    change(te, MOVE_END, "hand-1");
+    change(te, MOVE_EDIT, "hand-1");
+    change(te, MOVE_REDRIVE, "hand-1");
+    change(te, MOVE_END, "hand-1");
+    change(te, MOVE_REMOVE, "mail-0");
+    flow_second_life(te);
+    te_pass(te, DAY_MS + 100000); /* what has completed goes */
+    work(te, 4);
+    te_pass(te, 2 * DAY_MS);
+    put_many(te, "mail", 100, 10);
+    work(te, 10);
 }
 
 /* Many small transactions: the log starts again and again. */
-static void busy_third_life(struct bed *bed)
+static void busy_third_life(struct test_engine *te)
 {
     for (unsigned i = 0; i < 16; i++) {
-        put_many(bed, "mail", 200 + i * 3, 3);
-        work(bed, 4);
-        bed_pass(bed, 5000);
+        put_many(te, "mail", 200 + i * 3, 3);
+        work(te, 4);
+        te_pass(te, 5000);
     }
-    change(bed, MOVE_REDRIVE, "mail-4");
+    change(te, MOVE_REDRIVE, "mail-4");
     for (unsigned i = 0; i < 8; i++) {
-        put_many(bed, i % 2 ? "single" : "call", 300 + i * 2, 2);
-        work(bed, 3);
-        bed_pass(bed, DAY_MS / 2);
+        put_many(te, i % 2 ? "single" : "call", 300 + i * 2, 2);
+        work(te, 3);
+        te_pass(te, DAY_MS / 2);
     }
 }
 
@@ -260,23 +260,23 @@ const struct workload WORKLOAD_SHORT = {
 
 /* Nothing is settled: a migration from before version 5 lets breakers begin anew, which count
  * that. */
-static void fill(struct bed *bed)
+static void fill(struct test_engine *te)
 {
-    put_many(bed, "mail", 0, 12);
-    change(bed, MOVE_END, "mail-1");
-    change(bed, MOVE_CANCEL, "mail-3");
-    PUT(bed, .id = STR("later-1"), .task = STR("mail"), .process_after_ms = bed->now_ms + 60000);
-    PUT(bed, .id = STR("due-1"), .task = STR("mail"), .deadline_ms = bed->now_ms + 90000);
-    PUT(bed, .id = STR("key-1"), .task = STR("mail"), .unique_key = STR("invoice-7"));
-    (void)bed_claim(bed, 1);
+    put_many(te, "mail", 0, 12);
+    change(te, MOVE_END, "mail-1");
+    change(te, MOVE_CANCEL, "mail-3");
+    PUT(te, .id = STR("later-1"), .task = STR("mail"), .process_after_ms = te->now_ms + 60000);
+    PUT(te, .id = STR("due-1"), .task = STR("mail"), .deadline_ms = te->now_ms + 90000);
+    PUT(te, .id = STR("key-1"), .task = STR("mail"), .unique_key = STR("invoice-7"));
+    (void)te_claim(te, 1);
 }
 
-static void go_on(struct bed *bed)
+static void go_on(struct test_engine *te)
 {
-    bed_pass(bed, 6000);
-    work(bed, 8);
-    bed_pass(bed, 100000);
-    work(bed, 8);
+    te_pass(te, 6000);
+    work(te, 8);
+    te_pass(te, 100000);
+    work(te, 8);
 }
 
 /* What the scripts from the third on have added is taken away. */

@@ -7,11 +7,11 @@
 #ifndef TESTS_CRASH_WORKLOAD_H
 #define TESTS_CRASH_WORKLOAD_H
 
-#include "engine/bed.h"
+#include "engine/engine_for_test.h"
 
 struct life {
     const char *sql_before; /* run on the file before the store is opened; NULL: nothing */
-    void (*live)(struct bed *bed);
+    void (*live)(struct test_engine *te);
 };
 
 struct workload {

@@ -103,7 +103,7 @@ unsigned fragile_count(const char *event)
     return n;
 }
 
-void make_fragile(struct bed *bed)
+void make_fragile(struct test_engine *te)
 {
     static struct store_ops ops;
     const struct store_options options = {.create = true};
@@ -113,8 +113,8 @@ void make_fragile(struct bed *bed)
     fragile_release();
     fragile = (struct fragile){.begins_left = UINT_MAX, .fail_times = 1};
     buf_init(&fragile.lines, 1 << 20);
-    bed_init(bed, NULL);
-    engine_close(bed->engine);
+    te_init(te, NULL);
+    engine_close(te->engine);
     assert_int_equal(store_open("memory:fragile", &options, &store, NULL), 0);
     real = store_ops(store);
     ops = *real;
@@ -127,7 +127,7 @@ void make_fragile(struct bed *bed)
     ops.shared_put = put_or_fail;
     ((struct store_base *)(void *)store)->ops = &ops;
     engine_options.store = store;
-    assert_int_equal(engine_open(&engine_options, &bed->engine, NULL), 0);
+    assert_int_equal(engine_open(&engine_options, &te->engine, NULL), 0);
     fragile.commits = 0; /* those of the opening do not count */
 }
 

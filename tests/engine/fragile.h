@@ -3,7 +3,7 @@
 #ifndef TESTS_ENGINE_FRAGILE_H
 #define TESTS_ENGINE_FRAGILE_H
 
-#include "engine/bed.h"
+#include "engine/engine_for_test.h"
 
 /* The store refuses jobs of the task `bad`, and waits for a lock for those of the task `locked`. */
 extern struct fragile {
@@ -28,9 +28,9 @@ extern struct fragile {
 } fragile;
 
 /* Starts anew: nothing fails, nothing is counted. */
-void make_fragile(struct bed *bed);
+void make_fragile(struct test_engine *te);
 
-#define FRAGILE_TEST(test) TEST_OF(test, struct bed, bed, make_fragile(bed), bed_release(bed))
+#define FRAGILE_TEST(test) TEST_OF(test, struct test_engine, te, make_fragile(te), te_release(te))
 /* After the last test. */
 void fragile_release(void);
 

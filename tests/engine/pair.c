@@ -10,16 +10,16 @@
 void pair_open(struct pair *p, const char *from)
 {
     *p = (struct pair){0};
-    kit_open(&p->from, from);
-    kit_open(&p->to, stores_name());
+    ts_open(&p->from, from);
+    ts_open(&p->to, stores_name());
     p->options = (struct copy_options){
-        .from = p->from.store, .to = p->to.store, .name = "the source", .now_ms = KIT_START_MS};
+        .from = p->from.store, .to = p->to.store, .name = "the source", .now_ms = TS_START_MS};
 }
 
 void pair_close(struct pair *p)
 {
-    kit_close(&p->from);
-    kit_close(&p->to);
+    ts_close(&p->from);
+    ts_close(&p->to);
 }
 
 int64_t rows_of(const struct pair *p, int kind)
@@ -78,70 +78,69 @@ void check_same(struct store *expected, struct store *is)
 }
 
 /* Random edges do not know how their parents ended: no engine leaves one open whose parent has. */
-static void decide_edges(struct kit *kit)
+static void decide_edges(struct test_store *ts)
 {
-    const struct store_ops *ops = store_ops(kit->store);
-    const struct job_page *jobs = LIST(kit);
+    const struct store_ops *ops = store_ops(ts->store);
+    const struct job_page *jobs = LIST(ts);
     for (size_t i = 0; i < jobs->n; i++) {
         struct edge_page page = {0};
         const struct job_status *parent = &jobs->jobs[i].status;
-        assert_int_equal(ops->edges(kit->store, EDGES_TO_CHILDREN, &parent->seq, 1, &page, NULL),
-                         0);
+        assert_int_equal(ops->edges(ts->store, EDGES_TO_CHILDREN, &parent->seq, 1, &page, NULL), 0);
         for (size_t k = 0; k < page.n; k++)
             if (page.edges[k].outcome == AFTER_OPEN)
                 page.edges[k].outcome = after_decide(page.edges[k].rule, parent->state, false);
-        kit_begin(kit);
-        assert_int_equal(ops->edges_put(kit->store, page.edges, page.n, NULL), 0);
-        kit_commit(kit);
+        ts_begin(ts);
+        assert_int_equal(ops->edges_put(ts->store, page.edges, page.n, NULL), 0);
+        ts_commit(ts);
         edge_page_release(&page);
     }
 }
 
-void fill(struct kit *kit, uint64_t transactions)
+void fill(struct test_store *ts, uint64_t transactions)
 {
     struct random_side side;
     struct buf answers;
     buf_init(&answers, (size_t)1 << 20);
-    random_side_init(&side, kit->store, &answers);
+    random_side_init(&side, ts->store, &answers);
     for (uint64_t transaction = 0; transaction < transactions; transaction++)
         random_transaction(&side, rng_mix(transaction));
     random_side_release(&side);
     buf_release(&answers);
-    decide_edges(kit);
+    decide_edges(ts);
 }
 
-void put_many(struct kit *kit, const char *prefix, int n)
+void put_many(struct test_store *ts, const char *prefix, int n)
 {
     char id[32];
-    kit_begin(kit);
+    ts_begin(ts);
     for (int i = 0; i < n; i++) {
         snprintf(id, sizeof id, "%s-%d", prefix, i);
-        PUT(kit, .id = str_of(id));
+        PUT(ts, .id = str_of(id));
     }
-    kit_commit(kit);
+    ts_commit(ts);
 }
 
-int64_t counter_of(struct kit *kit, const char *name)
+int64_t counter_of(struct test_store *ts, const char *name)
 {
     int64_t sum = 0;
     assert_int_equal(
-        store_ops(kit->store)->counters_list(kit->store, (struct str){0}, &kit->counters, NULL), 0);
-    for (size_t i = 0; i < kit->counters.n; i++)
-        if (str_is(kit->counters.counters[i].name, name))
-            sum += kit->counters.counters[i].value;
+        store_ops(ts->store)->counters_list(ts->store, (struct str){0}, &ts->counters, NULL), 0);
+    for (size_t i = 0; i < ts->counters.n; i++)
+        if (str_is(ts->counters.counters[i].name, name))
+            sum += ts->counters.counters[i].value;
     return sum;
 }
 
-void put_row(struct kit *kit, enum shared_kind kind, const char *key, const char *value)
+void put_row(struct test_store *ts, enum shared_kind kind, const char *key, const char *value)
 {
     const struct shared_row row = {
         .kind = kind, .tenant = STR("acme"), .key = str_of(key), .value = str_of(value)};
-    assert_int_equal(kit_shared_put(kit, &row), 0);
+    assert_int_equal(ts_shared_put(ts, &row), 0);
 }
 
-void change_row(struct kit *kit, enum shared_kind kind, const char *value)
+void change_row(struct test_store *ts, enum shared_kind kind, const char *value)
 {
-    struct shared_row row = kit_shared(kit, kind, (struct str){0})->rows[0];
+    struct shared_row row = ts_shared(ts, kind, (struct str){0})->rows[0];
     row.value = str_of(value);
-    assert_int_equal(kit_shared_put(kit, &row), 0);
+    assert_int_equal(ts_shared_put(ts, &row), 0);
 }

@@ -3,13 +3,13 @@
 #define TESTS_ENGINE_PAIR_H
 
 #include "engine/copy/copy.h"
-#include "kit.h"
+#include "store_for_test.h"
 
 #define DUMP_MAX ((size_t)1 << 23)
 
 struct pair {
-    struct kit from;
-    struct kit to;
+    struct test_store from;
+    struct test_store to;
     struct copy_options options;
     struct copy_report report;
     struct redrive_err err;
@@ -31,11 +31,11 @@ int64_t rows_of(const struct pair *p, int kind);
 void check_same(struct store *expected, struct store *is);
 
 /* Jobs in every state, rows, counters and keys, as random transactions leave them. */
-void fill(struct kit *kit, uint64_t transactions);
+void fill(struct test_store *ts, uint64_t transactions);
 
-void put_many(struct kit *kit, const char *prefix, int n);
-void put_row(struct kit *kit, enum shared_kind kind, const char *key, const char *value);
-void change_row(struct kit *kit, enum shared_kind kind, const char *value);
-int64_t counter_of(struct kit *kit, const char *name);
+void put_many(struct test_store *ts, const char *prefix, int n);
+void put_row(struct test_store *ts, enum shared_kind kind, const char *key, const char *value);
+void change_row(struct test_store *ts, enum shared_kind kind, const char *value);
+int64_t counter_of(struct test_store *ts, const char *name);
 
 #endif

@@ -1,5 +1,5 @@
 /* Jobs that wait for others: invariants 13 to 16 of engine/verbs/after.h. */
-#include "engine/bed.h"
+#include "engine/engine_for_test.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -9,8 +9,9 @@
 #define RULE_OF(on_, dead) ((struct after_rule){AFTER_##on_, AFTER_DEAD_##dead})
 
 /* Submits a job of an id that waits for others, all by the same rule. */
-static struct submit_answer submit_after(struct bed *bed, const char *id, struct after_rule rule,
-                                         size_t n, const char *const *parents)
+static struct submit_answer submit_after(struct test_engine *te, const char *id,
+                                         struct after_rule rule, size_t n,
+                                         const char *const *parents)
 {
     struct job_after after[8];
     struct submit_op op;
@@ -20,8 +21,8 @@ static struct submit_answer submit_after(struct bed *bed, const char *id, struct
         after[i] = (struct job_after){str_of(parents[i]), rule};
     const struct job_spec spec = {
         .task = STR("t"), .id = str_of(id), .after = n > 0 ? after : NULL, .n_after = n};
-    assert_int_equal(submit_op_init(&op, bed->engine, &spec, 1, &err), 0);
-    assert_int_equal(engine_apply_one(bed->engine, &op.op, &err), 0);
+    assert_int_equal(submit_op_init(&op, te->engine, &spec, 1, &err), 0);
+    assert_int_equal(engine_apply_one(te->engine, &op.op, &err), 0);
     struct submit_answer answer = op.answers[0];
     submit_op_release(&op);
     return answer;
@@ -33,113 +34,111 @@ static struct submit_answer submit_after(struct bed *bed, const char *id, struct
         __VA_ARGS__                                                                          \
     }
 
-static int64_t submit_job(struct bed *bed, const char *id)
+static int64_t submit_job(struct test_engine *te, const char *id)
 {
-    return submit_after(bed, id, RULE_OF(SUCCESS, WAIT), 0, NULL).seq;
+    return submit_after(te, id, RULE_OF(SUCCESS, WAIT), 0, NULL).seq;
 }
 
-static void check_skipped(struct bed *bed, int64_t seq)
+static void check_skipped(struct test_engine *te, int64_t seq)
 {
-    const struct job job = bed_job(bed, seq);
+    const struct job job = te_job(te, seq);
     assert_int_equal(job.status.state, REDRIVE_STATE_CANCELLED);
     assert_int_equal(job.status.reason, REDRIVE_REASON_SKIPPED);
     assert_int_equal(job.status.error.class_, REDRIVE_CLASS_PERMANENT);
 }
 
-BED_TEST(child_starts_after_its_parent, NULL)
+ENGINE_TEST(child_starts_after_its_parent, NULL)
 {
-    const int64_t a = submit_job(bed, "a");
-    const struct submit_answer b = submit_after(bed, "b", RULE_OF(SUCCESS, WAIT), PARENTS("a"));
+    const int64_t a = submit_job(te, "a");
+    const struct submit_answer b = submit_after(te, "b", RULE_OF(SUCCESS, WAIT), PARENTS("a"));
     assert_int_equal(b.code, 0);
     assert_int_equal(b.state, REDRIVE_STATE_WAITING);
-    assert_int_equal(bed_state(bed, b.seq), REDRIVE_STATE_WAITING);
-    assert_int_equal(bed_job(bed, b.seq).status.open_parents, 1);
-    const struct job job = bed_claim_this(bed, a);
-    assert_int_equal(bed_claim(bed, 1), 0);
-    assert_int_equal(bed_succeed(bed, &job), 0);
-    assert_int_equal(bed_state(bed, b.seq), REDRIVE_STATE_QUEUED);
-    bed_run_this(bed, b.seq);
+    assert_int_equal(te_state(te, b.seq), REDRIVE_STATE_WAITING);
+    assert_int_equal(te_job(te, b.seq).status.open_parents, 1);
+    const struct job job = te_claim_this(te, a);
+    assert_int_equal(te_claim(te, 1), 0);
+    assert_int_equal(te_succeed(te, &job), 0);
+    assert_int_equal(te_state(te, b.seq), REDRIVE_STATE_QUEUED);
+    te_run_this(te, b.seq);
 }
 
-BED_TEST(child_waits_for_all_parents, NULL)
+ENGINE_TEST(child_waits_for_all_parents, NULL)
 {
-    int64_t parents[3] = {submit_job(bed, "a"), submit_job(bed, "b"), submit_job(bed, "c")};
-    const int64_t child =
-        submit_after(bed, "d", RULE_OF(SUCCESS, WAIT), PARENTS("a", "b", "c")).seq;
+    int64_t parents[3] = {submit_job(te, "a"), submit_job(te, "b"), submit_job(te, "c")};
+    const int64_t child = submit_after(te, "d", RULE_OF(SUCCESS, WAIT), PARENTS("a", "b", "c")).seq;
     for (int i = 0; i < 3; i++) {
-        assert_int_equal(bed_state(bed, child), REDRIVE_STATE_WAITING);
-        assert_int_equal(bed_job(bed, child).status.open_parents, 3 - i);
-        bed_run_this(bed, parents[i]);
+        assert_int_equal(te_state(te, child), REDRIVE_STATE_WAITING);
+        assert_int_equal(te_job(te, child).status.open_parents, 3 - i);
+        te_run_this(te, parents[i]);
     }
-    bed_run_this(bed, child);
-    assert_int_equal(bed_job(bed, child).status.parents, 3);
+    te_run_this(te, child);
+    assert_int_equal(te_job(te, child).status.parents, 3);
 }
 
 /* A worker settles many parents of one child at once. */
-BED_TEST(parents_settled_together_release_once, NULL)
+ENGINE_TEST(parents_settled_together_release_once, NULL)
 {
     struct settlement items[3];
     struct settle_op op;
-    (void)submit_job(bed, "a");
-    (void)submit_job(bed, "b");
-    (void)submit_job(bed, "c");
-    const int64_t child =
-        submit_after(bed, "d", RULE_OF(SUCCESS, WAIT), PARENTS("a", "b", "c")).seq;
-    assert_int_equal(bed_claim(bed, 3), 3);
+    (void)submit_job(te, "a");
+    (void)submit_job(te, "b");
+    (void)submit_job(te, "c");
+    const int64_t child = submit_after(te, "d", RULE_OF(SUCCESS, WAIT), PARENTS("a", "b", "c")).seq;
+    assert_int_equal(te_claim(te, 3), 3);
     for (int i = 0; i < 3; i++)
-        items[i] = (struct settlement){.seq = bed->claim.jobs[i].status.seq,
-                                       .token = bed->claim.jobs[i].status.token,
+        items[i] = (struct settlement){.seq = te->claim.jobs[i].status.seq,
+                                       .token = te->claim.jobs[i].status.token,
                                        .outcome = {.ending = ENDING_RAN}};
     settle_op_init(&op, items, 3);
-    assert_int_equal(engine_apply_one(bed->engine, &op.op, NULL), 0);
-    assert_int_equal(bed_state(bed, child), REDRIVE_STATE_QUEUED);
-    bed_run_this(bed, child);
+    assert_int_equal(engine_apply_one(te->engine, &op.op, NULL), 0);
+    assert_int_equal(te_state(te, child), REDRIVE_STATE_QUEUED);
+    te_run_this(te, child);
 }
 
-BED_TEST(parent_that_has_completed_is_not_waited_for, NULL)
+ENGINE_TEST(parent_that_has_completed_is_not_waited_for, NULL)
 {
-    bed_run_this(bed, submit_job(bed, "a"));
-    const struct submit_answer b = submit_after(bed, "b", RULE_OF(SUCCESS, WAIT), PARENTS("a"));
+    te_run_this(te, submit_job(te, "a"));
+    const struct submit_answer b = submit_after(te, "b", RULE_OF(SUCCESS, WAIT), PARENTS("a"));
     assert_int_equal(b.state, REDRIVE_STATE_QUEUED);
-    bed_run_this(bed, b.seq);
+    te_run_this(te, b.seq);
 }
 
-BED_TEST(parent_that_was_added_to_while_it_runs_releases_its_child, NULL)
+ENGINE_TEST(parent_that_was_added_to_while_it_runs_releases_its_child, NULL)
 {
-    const struct job a = bed_claim_this(bed, submit_job(bed, "a"));
-    const int64_t b = submit_after(bed, "b", RULE_OF(SUCCESS, WAIT), PARENTS("a")).seq;
-    assert_int_equal(bed_succeed(bed, &a), 0);
-    bed_run_this(bed, b);
+    const struct job a = te_claim_this(te, submit_job(te, "a"));
+    const int64_t b = submit_after(te, "b", RULE_OF(SUCCESS, WAIT), PARENTS("a")).seq;
+    assert_int_equal(te_succeed(te, &a), 0);
+    te_run_this(te, b);
 }
 
-BED_TEST(retry_of_a_parent_keeps_its_child_waiting, NULL)
+ENGINE_TEST(retry_of_a_parent_keeps_its_child_waiting, NULL)
 {
-    const struct job a = bed_claim_this(bed, submit_job(bed, "a"));
-    const int64_t b = submit_after(bed, "b", RULE_OF(END, WAIT), PARENTS("a")).seq;
-    assert_int_equal(bed_fail(bed, &a, "network"), 0);
-    assert_int_equal(bed_state(bed, b), REDRIVE_STATE_WAITING);
-    bed_pass(bed, 3600 * 1000);
-    bed_run_this(bed, a.status.seq);
-    bed_run_this(bed, b);
+    const struct job a = te_claim_this(te, submit_job(te, "a"));
+    const int64_t b = submit_after(te, "b", RULE_OF(END, WAIT), PARENTS("a")).seq;
+    assert_int_equal(te_fail(te, &a, "network"), 0);
+    assert_int_equal(te_state(te, b), REDRIVE_STATE_WAITING);
+    te_pass(te, 3600 * 1000);
+    te_run_this(te, a.status.seq);
+    te_run_this(te, b);
 }
 
 /* The callback that others lose when the parent is retried by hand. */
-BED_TEST(dead_parent_holds_its_child_until_it_is_redriven, NULL)
+ENGINE_TEST(dead_parent_holds_its_child_until_it_is_redriven, NULL)
 {
-    const int64_t a = submit_job(bed, "a");
-    const int64_t b = submit_after(bed, "b", RULE_OF(SUCCESS, WAIT), PARENTS("a")).seq;
-    const struct job job = bed_claim_this(bed, a);
-    assert_int_equal(bed_fail(bed, &job, "PERMANENT_FAIL"), 0);
-    assert_int_equal(bed_state(bed, a), REDRIVE_STATE_DEAD_LETTER);
+    const int64_t a = submit_job(te, "a");
+    const int64_t b = submit_after(te, "b", RULE_OF(SUCCESS, WAIT), PARENTS("a")).seq;
+    const struct job job = te_claim_this(te, a);
+    assert_int_equal(te_fail(te, &job, "PERMANENT_FAIL"), 0);
+    assert_int_equal(te_state(te, a), REDRIVE_STATE_DEAD_LETTER);
     for (int i = 0; i < 2; i++) {
-        assert_int_equal(bed_state(bed, b), REDRIVE_STATE_WAITING);
-        assert_int_equal(bed_change(bed, MOVE_REDRIVE, a), 0);
-        assert_int_equal(bed_state(bed, b), REDRIVE_STATE_WAITING);
+        assert_int_equal(te_state(te, b), REDRIVE_STATE_WAITING);
+        assert_int_equal(te_change(te, MOVE_REDRIVE, a), 0);
+        assert_int_equal(te_state(te, b), REDRIVE_STATE_WAITING);
         if (i == 0)
-            assert_int_equal(bed_change(bed, MOVE_END, a), 0);
+            assert_int_equal(te_change(te, MOVE_END, a), 0);
     }
-    bed_run_this(bed, a);
-    bed_run_this(bed, b);
+    te_run_this(te, a);
+    te_run_this(te, b);
 }
 
 TEST(rules_decide_what_an_end_means)
@@ -159,170 +158,170 @@ TEST(rules_decide_what_an_end_means)
     for (size_t i = 0; i < sizeof CASES / sizeof CASES[0]; i++) {
         /* Before and after the parent has ended. */
         for (int late = 0; late < 2; late++) {
-            struct bed bed;
+            struct test_engine te;
             int64_t seqs[4];
             static const char *const IDS[] = {"done", "dead", "cancelled", "gone"};
             static const char *const CHILDREN[] = {"c0", "c1", "c2", "c3"};
-            bed_init(&bed, NULL);
+            te_init(&te, NULL);
             int64_t children[4] = {0};
             for (int k = 0; k < 4; k++) {
-                seqs[k] = submit_job(&bed, IDS[k]);
+                seqs[k] = submit_job(&te, IDS[k]);
                 if (!late)
                     children[k] =
-                        submit_after(&bed, CHILDREN[k], CASES[i].rule, PARENTS(IDS[k])).seq;
+                        submit_after(&te, CHILDREN[k], CASES[i].rule, PARENTS(IDS[k])).seq;
             }
-            bed_run_this(&bed, seqs[0]);
-            assert_int_equal(bed_change(&bed, MOVE_END, seqs[1]), 0);
-            assert_int_equal(bed_change(&bed, MOVE_CANCEL, seqs[2]), 0);
-            assert_int_equal(bed_change(&bed, MOVE_END, seqs[3]), 0);
+            te_run_this(&te, seqs[0]);
+            assert_int_equal(te_change(&te, MOVE_END, seqs[1]), 0);
+            assert_int_equal(te_change(&te, MOVE_CANCEL, seqs[2]), 0);
+            assert_int_equal(te_change(&te, MOVE_END, seqs[3]), 0);
             for (int k = 0; k < 4 && late; k++)
-                children[k] = submit_after(&bed, CHILDREN[k], CASES[i].rule, PARENTS(IDS[k])).seq;
-            assert_int_equal(bed_change(&bed, MOVE_REMOVE, seqs[3]), 0);
-            assert_int_equal(bed_state(&bed, children[0]), CASES[i].completed);
-            assert_int_equal(bed_state(&bed, children[1]), CASES[i].dead);
-            assert_int_equal(bed_state(&bed, children[2]), CASES[i].cancelled);
-            assert_int_equal(bed_state(&bed, children[3]), CASES[i].gone);
+                children[k] = submit_after(&te, CHILDREN[k], CASES[i].rule, PARENTS(IDS[k])).seq;
+            assert_int_equal(te_change(&te, MOVE_REMOVE, seqs[3]), 0);
+            assert_int_equal(te_state(&te, children[0]), CASES[i].completed);
+            assert_int_equal(te_state(&te, children[1]), CASES[i].dead);
+            assert_int_equal(te_state(&te, children[2]), CASES[i].cancelled);
+            assert_int_equal(te_state(&te, children[3]), CASES[i].gone);
             for (int k = 0; k < 4; k++)
-                if (bed_state(&bed, children[k]) == REDRIVE_STATE_CANCELLED)
-                    check_skipped(&bed, children[k]);
-            bed_release(&bed);
+                if (te_state(&te, children[k]) == REDRIVE_STATE_CANCELLED)
+                    check_skipped(&te, children[k]);
+            te_release(&te);
         }
     }
 }
 
-BED_TEST(skip_goes_down_a_chain, NULL)
+ENGINE_TEST(skip_goes_down_a_chain, NULL)
 {
-    const int64_t a = submit_job(bed, "a");
-    const int64_t b = submit_after(bed, "b", RULE_OF(SUCCESS, WAIT), PARENTS("a")).seq;
-    const int64_t c = submit_after(bed, "c", RULE_OF(SUCCESS, WAIT), PARENTS("b")).seq;
-    const int64_t cleanup = submit_after(bed, "d", RULE_OF(END, WAIT), PARENTS("c")).seq;
-    assert_int_equal(bed_change(bed, MOVE_CANCEL, a), 0);
-    check_skipped(bed, b);
-    check_skipped(bed, c);
-    assert_int_equal(bed_counter(bed, "jobs_cancelled", ""), 3);
-    bed_run_this(bed, cleanup);
+    const int64_t a = submit_job(te, "a");
+    const int64_t b = submit_after(te, "b", RULE_OF(SUCCESS, WAIT), PARENTS("a")).seq;
+    const int64_t c = submit_after(te, "c", RULE_OF(SUCCESS, WAIT), PARENTS("b")).seq;
+    const int64_t cleanup = submit_after(te, "d", RULE_OF(END, WAIT), PARENTS("c")).seq;
+    assert_int_equal(te_change(te, MOVE_CANCEL, a), 0);
+    check_skipped(te, b);
+    check_skipped(te, c);
+    assert_int_equal(te_counter(te, "jobs_cancelled", ""), 3);
+    te_run_this(te, cleanup);
 }
 
 /* An edge is decided once, however often its parent ends. */
-BED_TEST(redriven_parent_does_not_release_again, NULL)
+ENGINE_TEST(redriven_parent_does_not_release_again, NULL)
 {
-    const int64_t a = submit_job(bed, "a");
-    const int64_t other = submit_job(bed, "other");
-    const int64_t child = submit_after(bed, "c", RULE_OF(END, WAIT), PARENTS("a", "other")).seq;
-    assert_int_equal(bed_change(bed, MOVE_END, a), 0);
-    assert_int_equal(bed_change(bed, MOVE_REDRIVE, a), 0);
-    assert_int_equal(bed_change(bed, MOVE_END, a), 0);
-    assert_int_equal(bed_job(bed, child).status.open_parents, 1);
-    assert_int_equal(bed_state(bed, child), REDRIVE_STATE_WAITING);
-    bed_run_this(bed, other);
-    bed_run_this(bed, child);
+    const int64_t a = submit_job(te, "a");
+    const int64_t other = submit_job(te, "other");
+    const int64_t child = submit_after(te, "c", RULE_OF(END, WAIT), PARENTS("a", "other")).seq;
+    assert_int_equal(te_change(te, MOVE_END, a), 0);
+    assert_int_equal(te_change(te, MOVE_REDRIVE, a), 0);
+    assert_int_equal(te_change(te, MOVE_END, a), 0);
+    assert_int_equal(te_job(te, child).status.open_parents, 1);
+    assert_int_equal(te_state(te, child), REDRIVE_STATE_WAITING);
+    te_run_this(te, other);
+    te_run_this(te, child);
 }
 
-BED_TEST(child_that_was_killed_waits_again_when_it_is_redriven, NULL)
+ENGINE_TEST(child_that_was_killed_waits_again_when_it_is_redriven, NULL)
 {
-    const int64_t a = submit_job(bed, "a");
-    const int64_t b = submit_job(bed, "b");
-    const int64_t child = submit_after(bed, "c", RULE_OF(SUCCESS, WAIT), PARENTS("a", "b")).seq;
-    assert_int_equal(bed_change(bed, MOVE_END, child), 0);
-    bed_run_this(bed, a);
-    assert_int_equal(bed_change(bed, MOVE_REDRIVE, child), 0);
-    assert_int_equal(bed_state(bed, child), REDRIVE_STATE_WAITING);
-    assert_int_equal(bed_change(bed, MOVE_END, child), 0);
+    const int64_t a = submit_job(te, "a");
+    const int64_t b = submit_job(te, "b");
+    const int64_t child = submit_after(te, "c", RULE_OF(SUCCESS, WAIT), PARENTS("a", "b")).seq;
+    assert_int_equal(te_change(te, MOVE_END, child), 0);
+    te_run_this(te, a);
+    assert_int_equal(te_change(te, MOVE_REDRIVE, child), 0);
+    assert_int_equal(te_state(te, child), REDRIVE_STATE_WAITING);
+    assert_int_equal(te_change(te, MOVE_END, child), 0);
     /* The other parent can never succeed any more: the redrive is a decision by hand. */
-    assert_int_equal(bed_change(bed, MOVE_CANCEL, b), 0);
-    assert_int_equal(bed_change(bed, MOVE_REDRIVE, child), 0);
-    bed_run_this(bed, child);
+    assert_int_equal(te_change(te, MOVE_CANCEL, b), 0);
+    assert_int_equal(te_change(te, MOVE_REDRIVE, child), 0);
+    te_run_this(te, child);
 }
 
-BED_TEST(waiting_job_dies_at_its_deadline, NULL)
+ENGINE_TEST(waiting_job_dies_at_its_deadline, NULL)
 {
-    const int64_t a = submit_job(bed, "a");
+    const int64_t a = submit_job(te, "a");
     const struct job_after after = {STR("a"), RULE_OF(SUCCESS, WAIT)};
     const struct job_spec spec = {.task = STR("t"),
                                   .id = STR("b"),
                                   .after = &after,
                                   .n_after = 1,
-                                  .deadline_ms = bed->now_ms + 1000};
-    const int64_t b = bed_submit_spec(bed, &spec);
-    bed_pass(bed, 999);
-    assert_int_equal(bed_state(bed, b), REDRIVE_STATE_WAITING);
-    bed_pass(bed, 1);
-    assert_int_equal(bed_state(bed, b), REDRIVE_STATE_DEAD_LETTER);
-    assert_int_equal(bed_job(bed, b).status.reason, REDRIVE_REASON_DEADLINE);
-    bed_run_this(bed, a);
+                                  .deadline_ms = te->now_ms + 1000};
+    const int64_t b = te_submit_spec(te, &spec);
+    te_pass(te, 999);
+    assert_int_equal(te_state(te, b), REDRIVE_STATE_WAITING);
+    te_pass(te, 1);
+    assert_int_equal(te_state(te, b), REDRIVE_STATE_DEAD_LETTER);
+    assert_int_equal(te_job(te, b).status.reason, REDRIVE_REASON_DEADLINE);
+    te_run_this(te, a);
 }
 
-BED_TEST(released_job_keeps_its_time_lock, NULL)
+ENGINE_TEST(released_job_keeps_its_time_lock, NULL)
 {
-    const int64_t a = submit_job(bed, "a");
+    const int64_t a = submit_job(te, "a");
     const struct job_after after = {STR("a"), RULE_OF(SUCCESS, WAIT)};
     const struct job_spec spec = {.task = STR("t"),
                                   .id = STR("b"),
                                   .after = &after,
                                   .n_after = 1,
-                                  .process_after_ms = bed->now_ms + 5000};
-    const int64_t b = bed_submit_spec(bed, &spec);
-    assert_int_equal(bed_state(bed, b), REDRIVE_STATE_WAITING);
-    bed_run_this(bed, a);
-    assert_int_equal(bed_state(bed, b), REDRIVE_STATE_SCHEDULED);
-    assert_int_equal(bed_claim(bed, 1), 0);
-    bed_pass(bed, 5000);
-    bed_run_this(bed, b);
+                                  .process_after_ms = te->now_ms + 5000};
+    const int64_t b = te_submit_spec(te, &spec);
+    assert_int_equal(te_state(te, b), REDRIVE_STATE_WAITING);
+    te_run_this(te, a);
+    assert_int_equal(te_state(te, b), REDRIVE_STATE_SCHEDULED);
+    assert_int_equal(te_claim(te, 1), 0);
+    te_pass(te, 5000);
+    te_run_this(te, b);
 }
 
-BED_TEST(waiting_job_is_not_run_by_hand, NULL)
+ENGINE_TEST(waiting_job_is_not_run_by_hand, NULL)
 {
-    (void)submit_job(bed, "a");
-    const int64_t b = submit_after(bed, "b", RULE_OF(SUCCESS, WAIT), PARENTS("a")).seq;
-    assert_int_equal(bed_change(bed, MOVE_RUN_NOW, b), REDRIVE_E_STATE);
-    assert_int_equal(bed_change(bed, MOVE_CANCEL, b), 0);
+    (void)submit_job(te, "a");
+    const int64_t b = submit_after(te, "b", RULE_OF(SUCCESS, WAIT), PARENTS("a")).seq;
+    assert_int_equal(te_change(te, MOVE_RUN_NOW, b), REDRIVE_E_STATE);
+    assert_int_equal(te_change(te, MOVE_CANCEL, b), 0);
 }
 
 /* ---- What is refused ------------------------------------------------------------------------- */
 
-BED_TEST(edges_to_nothing_are_refused, NULL)
+ENGINE_TEST(edges_to_nothing_are_refused, NULL)
 {
     const struct job_spec other = {.task = STR("t"), .id = STR("x"), .tenant = STR("other")};
-    (void)bed_submit_spec(bed, &other);
-    (void)submit_job(bed, "a");
-    assert_int_equal(submit_after(bed, "b", RULE_OF(END, WAIT), PARENTS("missing")).code,
+    (void)te_submit_spec(te, &other);
+    (void)submit_job(te, "a");
+    assert_int_equal(submit_after(te, "b", RULE_OF(END, WAIT), PARENTS("missing")).code,
                      REDRIVE_E_UNKNOWN);
-    assert_int_equal(submit_after(bed, "b", RULE_OF(END, WAIT), PARENTS("x")).code,
+    assert_int_equal(submit_after(te, "b", RULE_OF(END, WAIT), PARENTS("x")).code,
                      REDRIVE_E_UNKNOWN);
-    assert_int_equal(submit_after(bed, "b", RULE_OF(END, WAIT), PARENTS("b")).code,
+    assert_int_equal(submit_after(te, "b", RULE_OF(END, WAIT), PARENTS("b")).code,
                      REDRIVE_E_INVALID);
-    assert_int_equal(submit_after(bed, "b", RULE_OF(END, WAIT), PARENTS("a", "a")).code,
+    assert_int_equal(submit_after(te, "b", RULE_OF(END, WAIT), PARENTS("a", "a")).code,
                      REDRIVE_E_INVALID);
-    assert_int_equal(bed_count(bed, REDRIVE_STATE_WAITING), 0);
+    assert_int_equal(te_count(te, REDRIVE_STATE_WAITING), 0);
 }
 
 TEST(too_many_edges_are_refused)
 {
-    struct bed bed;
+    struct test_engine te;
     const size_t n = 1000000;
     struct job_after *after = calloc(n, sizeof *after);
     assert_non_null(after);
-    bed_init(&bed, NULL);
+    te_init(&te, NULL);
     for (size_t i = 0; i < n; i++)
         after[i] = (struct job_after){STR("a"), RULE_OF(END, WAIT)};
     const struct job_spec spec = {.task = STR("t"), .after = after, .n_after = n};
-    assert_int_equal(bed_try_submit(&bed, &spec), REDRIVE_E_RANGE);
-    bed_release(&bed);
+    assert_int_equal(te_try_submit(&te, &spec), REDRIVE_E_RANGE);
+    te_release(&te);
     free(after);
 }
 
-BED_TEST(repetition_waits_for_what_it_was_submitted_with, NULL)
+ENGINE_TEST(repetition_waits_for_what_it_was_submitted_with, NULL)
 {
-    const int64_t a = submit_job(bed, "a");
-    (void)submit_job(bed, "z");
-    const int64_t b = submit_after(bed, "b", RULE_OF(SUCCESS, WAIT), PARENTS("a")).seq;
+    const int64_t a = submit_job(te, "a");
+    (void)submit_job(te, "z");
+    const int64_t b = submit_after(te, "b", RULE_OF(SUCCESS, WAIT), PARENTS("a")).seq;
     const struct submit_answer again =
-        submit_after(bed, "b", RULE_OF(SUCCESS, WAIT), PARENTS("a", "z"));
+        submit_after(te, "b", RULE_OF(SUCCESS, WAIT), PARENTS("a", "z"));
     assert_true(again.existed);
     assert_int_equal(again.seq, b);
-    assert_int_equal(bed_job(bed, b).status.open_parents, 1);
-    bed_run_this(bed, a);
-    assert_int_equal(bed_state(bed, b), REDRIVE_STATE_QUEUED);
+    assert_int_equal(te_job(te, b).status.open_parents, 1);
+    te_run_this(te, a);
+    assert_int_equal(te_state(te, b), REDRIVE_STATE_QUEUED);
 }
 
 /* ---- Arrays ---------------------------------------------------------------------------------- */
@@ -333,12 +332,12 @@ BED_TEST(repetition_waits_for_what_it_was_submitted_with, NULL)
 TEST(group_and_callback_come_in_one_array)
 {
     for (int existed = 0; existed < 2; existed++) {
-        struct bed bed;
+        struct test_engine te;
         static char ids[GROUP][16];
         static struct job_after after[GROUP];
         static struct job_spec specs[GROUP + 1];
         struct submit_op op;
-        bed_init(&bed, NULL);
+        te_init(&te, NULL);
         for (int i = 0; i < GROUP; i++) {
             (void)snprintf(ids[i], sizeof ids[i], "job-%d", i);
             after[i] = (struct job_after){str_of(ids[i]), RULE_OF(SUCCESS, WAIT)};
@@ -347,29 +346,29 @@ TEST(group_and_callback_come_in_one_array)
         specs[GROUP] =
             (struct job_spec){.task = STR("t"), .id = STR("all"), .after = after, .n_after = GROUP};
         if (existed)
-            bed_run_this(&bed, submit_job(&bed, "job-7"));
-        assert_int_equal(submit_op_init(&op, bed.engine, specs, GROUP + 1, NULL), 0);
-        assert_int_equal(engine_apply_one(bed.engine, &op.op, NULL), 0);
+            te_run_this(&te, submit_job(&te, "job-7"));
+        assert_int_equal(submit_op_init(&op, te.engine, specs, GROUP + 1, NULL), 0);
+        assert_int_equal(engine_apply_one(te.engine, &op.op, NULL), 0);
         const int64_t child = op.answers[GROUP].seq;
         assert_int_equal(op.answers[GROUP].state, REDRIVE_STATE_WAITING);
         submit_op_release(&op);
-        assert_int_equal(bed_job(&bed, child).status.open_parents, GROUP - existed);
+        assert_int_equal(te_job(&te, child).status.open_parents, GROUP - existed);
         for (int done = existed; done < GROUP;) {
-            assert_int_equal(bed_state(&bed, child), REDRIVE_STATE_WAITING);
-            const size_t n = bed_claim(&bed, 50);
+            assert_int_equal(te_state(&te, child), REDRIVE_STATE_WAITING);
+            const size_t n = te_claim(&te, 50);
             assert_true(n > 0);
             for (size_t i = 0; i < n; i++)
-                assert_int_equal(bed_succeed(&bed, &bed.claim.jobs[i]), 0);
+                assert_int_equal(te_succeed(&te, &te.claim.jobs[i]), 0);
             done += (int)n;
         }
-        bed_run_this(&bed, child);
-        bed_release(&bed);
+        te_run_this(&te, child);
+        te_release(&te);
     }
 }
 
 TEST(array_names_earlier_jobs_only)
 {
-    struct bed bed;
+    struct test_engine te;
     struct submit_op op;
     const struct job_after on_b = {STR("b"), RULE_OF(SUCCESS, WAIT)},
                            on_bad = {STR("bad"), RULE_OF(SUCCESS, WAIT)};
@@ -379,21 +378,21 @@ TEST(array_names_earlier_jobs_only)
         {.task = STR("t"), .id = STR("bad"), .payload = STR("{")},
         {.task = STR("t"), .id = STR("c"), .after = &on_bad, .n_after = 1},
     };
-    bed_init(&bed, NULL);
-    assert_int_equal(submit_op_init(&op, bed.engine, specs, 4, NULL), 0);
-    assert_int_equal(engine_apply_one(bed.engine, &op.op, NULL), 0);
+    te_init(&te, NULL);
+    assert_int_equal(submit_op_init(&op, te.engine, specs, 4, NULL), 0);
+    assert_int_equal(engine_apply_one(te.engine, &op.op, NULL), 0);
     assert_int_equal(op.answers[0].code, REDRIVE_E_INVALID);
     assert_int_equal(op.answers[1].code, 0);
     assert_true(op.answers[2].code < 0);
     assert_int_equal(op.answers[3].code, REDRIVE_E_CANCELLED);
     submit_op_release(&op);
-    bed_release(&bed);
+    te_release(&te);
 }
 
 /* Two names of an array may be one job, by a unique key. */
 TEST(one_parent_under_two_names_is_refused)
 {
-    struct bed bed;
+    struct test_engine te;
     struct submit_op op;
     const struct job_after after[] = {{STR("first"), RULE_OF(SUCCESS, WAIT)},
                                       {STR("second"), RULE_OF(SUCCESS, WAIT)}};
@@ -403,79 +402,79 @@ TEST(one_parent_under_two_names_is_refused)
         {.task = STR("t"), .id = STR("child"), .after = after, .n_after = 2},
         {.task = STR("t"), .id = STR("one"), .after = after + 1, .n_after = 1},
     };
-    bed_init(&bed, NULL);
-    assert_int_equal(submit_op_init(&op, bed.engine, specs, 4, NULL), 0);
-    assert_int_equal(engine_apply_one(bed.engine, &op.op, NULL), 0);
+    te_init(&te, NULL);
+    assert_int_equal(submit_op_init(&op, te.engine, specs, 4, NULL), 0);
+    assert_int_equal(engine_apply_one(te.engine, &op.op, NULL), 0);
     assert_true(op.answers[1].existed);
     assert_int_equal(op.answers[2].code, REDRIVE_E_INVALID);
     assert_int_equal(op.answers[3].state, REDRIVE_STATE_WAITING);
     const int64_t first = op.answers[0].seq, one = op.answers[3].seq;
     submit_op_release(&op);
-    bed_run_this(&bed, first);
-    bed_run_this(&bed, one);
-    bed_release(&bed);
+    te_run_this(&te, first);
+    te_run_this(&te, one);
+    te_release(&te);
 }
 
 /* The key of a job that was removed is held for ever: what repeats it stands for no job. */
 TEST(parent_that_stands_for_a_removed_job_is_refused)
 {
-    struct bed bed;
+    struct test_engine te;
     struct submit_op op;
     const struct job_after after = {STR("again"), RULE_OF(SUCCESS, WAIT)};
     const struct job_spec specs[] = {
         {.task = STR("t"), .id = STR("again"), .unique_key = STR("k"), .unique_forever = true},
         {.task = STR("t"), .id = STR("child"), .after = &after, .n_after = 1},
     };
-    bed_init(&bed, NULL);
+    te_init(&te, NULL);
     const struct job_spec first = {
         .task = STR("t"), .id = STR("gone"), .unique_key = STR("k"), .unique_forever = true};
-    const int64_t gone = bed_submit_spec(&bed, &first);
-    assert_int_equal(bed_change(&bed, MOVE_CANCEL, gone), 0);
-    assert_int_equal(bed_change(&bed, MOVE_REMOVE, gone), 0);
-    assert_int_equal(submit_op_init(&op, bed.engine, specs, 2, NULL), 0);
-    assert_int_equal(engine_apply_one(bed.engine, &op.op, NULL), 0);
+    const int64_t gone = te_submit_spec(&te, &first);
+    assert_int_equal(te_change(&te, MOVE_CANCEL, gone), 0);
+    assert_int_equal(te_change(&te, MOVE_REMOVE, gone), 0);
+    assert_int_equal(submit_op_init(&op, te.engine, specs, 2, NULL), 0);
+    assert_int_equal(engine_apply_one(te.engine, &op.op, NULL), 0);
     assert_true(op.answers[0].existed);
     assert_int_equal(op.answers[1].code, REDRIVE_E_UNKNOWN);
     submit_op_release(&op);
-    bed_release(&bed);
+    te_release(&te);
 }
 
 /* ---- Removal and retention ------------------------------------------------------------------- */
 
-BED_TEST(live_parent_is_not_removed, NULL)
+ENGINE_TEST(live_parent_is_not_removed, NULL)
 {
-    const int64_t a = submit_job(bed, "a");
-    const int64_t b = submit_after(bed, "b", RULE_OF(SUCCESS, WAIT), PARENTS("a")).seq;
-    assert_int_equal(bed_change(bed, MOVE_REMOVE, a), REDRIVE_E_STATE);
-    assert_int_equal(bed_state(bed, b), REDRIVE_STATE_WAITING);
-    bed_run_this(bed, a);
-    bed_run_this(bed, b);
+    const int64_t a = submit_job(te, "a");
+    const int64_t b = submit_after(te, "b", RULE_OF(SUCCESS, WAIT), PARENTS("a")).seq;
+    assert_int_equal(te_change(te, MOVE_REMOVE, a), REDRIVE_E_STATE);
+    assert_int_equal(te_state(te, b), REDRIVE_STATE_WAITING);
+    te_run_this(te, a);
+    te_run_this(te, b);
 }
 
 #define DAY_MS (INT64_C(24) * 3600 * 1000)
 
-BED_TEST(retention_keeps_what_a_live_child_needs, NULL)
+ENGINE_TEST(retention_keeps_what_a_live_child_needs, NULL)
 {
-    const int64_t a = submit_job(bed, "a"), b = submit_job(bed, "b");
-    const int64_t dead = submit_job(bed, "dead"), plain = submit_job(bed, "plain");
-    const int64_t c = submit_after(bed, "c", RULE_OF(SUCCESS, WAIT), PARENTS("a", "b")).seq;
-    const int64_t d = submit_after(bed, "d", RULE_OF(SUCCESS, WAIT), PARENTS("dead")).seq;
-    bed_run_this(bed, a);
-    const struct job job_b = bed_claim_this(bed, b);
-    assert_int_equal(bed_change(bed, MOVE_END, dead), 0);
-    bed_run_this(bed, plain);
+    const int64_t a = submit_job(te, "a"), b = submit_job(te, "b");
+    const int64_t dead = submit_job(te, "dead"), plain = submit_job(te, "plain");
+    const int64_t c = submit_after(te, "c", RULE_OF(SUCCESS, WAIT), PARENTS("a", "b")).seq;
+    const int64_t d = submit_after(te, "d", RULE_OF(SUCCESS, WAIT), PARENTS("dead")).seq;
+    te_run_this(te, a);
+    const struct job job_b = te_claim_this(te, b);
+    assert_int_equal(te_change(te, MOVE_END, dead), 0);
+    te_run_this(te, plain);
     for (int i = 0; i < 40; i++)
-        bed_pass(bed, DAY_MS);
-    assert_int_equal(bed_state(bed, a), REDRIVE_STATE_COMPLETED);
-    assert_int_equal(bed_state(bed, dead), REDRIVE_STATE_DEAD_LETTER);
-    assert_int_equal(bed_state(bed, d), REDRIVE_STATE_WAITING);
-    assert_int_equal(bed_count(bed, REDRIVE_STATE_COMPLETED), 1);
+        te_pass(te, DAY_MS);
+    assert_int_equal(te_state(te, a), REDRIVE_STATE_COMPLETED);
+    assert_int_equal(te_state(te, dead), REDRIVE_STATE_DEAD_LETTER);
+    assert_int_equal(te_state(te, d), REDRIVE_STATE_WAITING);
+    assert_int_equal(te_count(te, REDRIVE_STATE_COMPLETED), 1);
     (void)job_b;
-    assert_int_equal(bed_change(bed, MOVE_REDRIVE, dead), 0);
-    assert_int_equal(bed_change(bed, MOVE_CANCEL, b), 0);
-    check_skipped(bed, c);
+    assert_int_equal(te_change(te, MOVE_REDRIVE, dead), 0);
+    assert_int_equal(te_change(te, MOVE_CANCEL, b), 0);
+    check_skipped(te, c);
     for (int i = 0; i < 3; i++)
-        bed_pass(bed, DAY_MS);
-    assert_int_equal(bed_count(bed, REDRIVE_STATE_COMPLETED), 0);
-    assert_int_equal(bed_count(bed, REDRIVE_STATE_CANCELLED), 0);
+        te_pass(te, DAY_MS);
+    assert_int_equal(te_count(te, REDRIVE_STATE_COMPLETED), 0);
+    assert_int_equal(te_count(te, REDRIVE_STATE_CANCELLED), 0);
 }

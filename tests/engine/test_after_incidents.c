@@ -1,6 +1,6 @@
 /* What has gone wrong with jobs that wait for others in comparable systems: docs/testing.md,
  * "Incidents of others". */
-#include "engine/bed.h"
+#include "engine/engine_for_test.h"
 
 #include <string.h>
 
@@ -11,11 +11,12 @@
     }
 
 /* Submits an array; the seqs of its jobs, all of which must be taken in. */
-static void submit_all(struct bed *bed, const struct job_spec *specs, size_t n, int64_t *seqs)
+static void submit_all(struct test_engine *te, const struct job_spec *specs, size_t n,
+                       int64_t *seqs)
 {
     struct submit_op op;
-    assert_int_equal(submit_op_init(&op, bed->engine, specs, n, NULL), 0);
-    assert_int_equal(engine_apply_one(bed->engine, &op.op, NULL), 0);
+    assert_int_equal(submit_op_init(&op, te->engine, specs, n, NULL), 0);
+    assert_int_equal(engine_apply_one(te->engine, &op.op, NULL), 0);
     for (size_t i = 0; i < n; i++) {
         assert_int_equal(op.answers[i].code, 0);
         seqs[i] = op.answers[i].seq;
@@ -23,18 +24,18 @@ static void submit_all(struct bed *bed, const struct job_spec *specs, size_t n, 
     submit_op_release(&op);
 }
 
-static void fail_this(struct bed *bed, int64_t seq)
+static void fail_this(struct test_engine *te, int64_t seq)
 {
-    const struct job job = bed_claim_this(bed, seq);
-    assert_int_equal(bed_fail(bed, &job, "PERMANENT_FAIL"), 0);
-    assert_int_equal(bed_state(bed, seq), REDRIVE_STATE_DEAD_LETTER);
+    const struct job job = te_claim_this(te, seq);
+    assert_int_equal(te_fail(te, &job, "PERMANENT_FAIL"), 0);
+    assert_int_equal(te_state(te, seq), REDRIVE_STATE_DEAD_LETTER);
 }
 
-static size_t live_jobs(struct bed *bed)
+static size_t live_jobs(struct test_engine *te)
 {
-    return bed_count(bed, REDRIVE_STATE_QUEUED) + bed_count(bed, REDRIVE_STATE_SCHEDULED) +
-           bed_count(bed, REDRIVE_STATE_RETRYING) + bed_count(bed, REDRIVE_STATE_RUNNING) +
-           bed_count(bed, REDRIVE_STATE_PARKED) + bed_count(bed, REDRIVE_STATE_WAITING);
+    return te_count(te, REDRIVE_STATE_QUEUED) + te_count(te, REDRIVE_STATE_SCHEDULED) +
+           te_count(te, REDRIVE_STATE_RETRYING) + te_count(te, REDRIVE_STATE_RUNNING) +
+           te_count(te, REDRIVE_STATE_PARKED) + te_count(te, REDRIVE_STATE_WAITING);
 }
 
 /* GoodJob 1450: a job of a batch was discarded; it was retried by hand and succeeded; the callback
@@ -50,20 +51,20 @@ TEST(callback_comes_when_a_dead_job_of_its_group_is_redriven_by_hand)
         {.task = STR("t"), .id = STR("callback"), .after = group, .n_after = 2},
         {.task = STR("t"), .id = STR("alarm"), .after = &alarm, .n_after = 1},
     };
-    struct bed bed;
+    struct test_engine te;
     int64_t seqs[4];
-    bed_init(&bed, NULL);
-    submit_all(&bed, specs, 4, seqs);
-    bed_run_this(&bed, seqs[0]);
-    fail_this(&bed, seqs[1]);
-    bed_run_this(&bed, seqs[3]);
-    assert_int_equal(bed_state(&bed, seqs[2]), REDRIVE_STATE_WAITING);
-    assert_int_equal(bed_change(&bed, MOVE_REDRIVE, seqs[1]), 0);
-    bed_run_this(&bed, seqs[1]);
-    bed_run_this(&bed, seqs[2]);
-    assert_int_equal(bed_claim(&bed, 1), 0);
-    assert_int_equal(live_jobs(&bed), 0);
-    bed_release(&bed);
+    te_init(&te, NULL);
+    submit_all(&te, specs, 4, seqs);
+    te_run_this(&te, seqs[0]);
+    fail_this(&te, seqs[1]);
+    te_run_this(&te, seqs[3]);
+    assert_int_equal(te_state(&te, seqs[2]), REDRIVE_STATE_WAITING);
+    assert_int_equal(te_change(&te, MOVE_REDRIVE, seqs[1]), 0);
+    te_run_this(&te, seqs[1]);
+    te_run_this(&te, seqs[2]);
+    assert_int_equal(te_claim(&te, 1), 0);
+    assert_int_equal(live_jobs(&te), 0);
+    te_release(&te);
 }
 
 /* BullMQ 3362: a job failed for good, and the one that waited for it stayed in waiting-children
@@ -76,14 +77,14 @@ TEST(callback_on_end_comes_when_one_of_its_group_has_failed)
         {.task = STR("t"), .id = STR("b")},
         {.task = STR("t"), .id = STR("callback"), .after = group, .n_after = 2},
     };
-    struct bed bed;
+    struct test_engine te;
     int64_t seqs[3];
-    bed_init(&bed, NULL);
-    submit_all(&bed, specs, 3, seqs);
-    fail_this(&bed, seqs[0]);
-    bed_run_this(&bed, seqs[1]);
-    bed_run_this(&bed, seqs[2]);
-    bed_release(&bed);
+    te_init(&te, NULL);
+    submit_all(&te, specs, 3, seqs);
+    fail_this(&te, seqs[0]);
+    te_run_this(&te, seqs[1]);
+    te_run_this(&te, seqs[2]);
+    te_release(&te);
 }
 
 /* BullMQ 1752: a failed job was removed, and the one that waited for it did not run. */
@@ -97,22 +98,22 @@ TEST(removal_of_a_dead_job_moves_those_that_wait_for_it)
         {.task = STR("t"), .id = STR("only"), .after = &only, .n_after = 1},
         {.task = STR("t"), .id = STR("late"), .after = &only, .n_after = 1},
     };
-    struct bed bed;
+    struct test_engine te;
     int64_t seqs[4];
-    bed_init(&bed, NULL);
-    submit_all(&bed, specs, 3, seqs);
-    fail_this(&bed, seqs[0]);
-    submit_all(&bed, specs + 3, 1, seqs + 3);
-    bed_run_this(&bed, seqs[1]);
-    assert_int_equal(bed_state(&bed, seqs[2]), REDRIVE_STATE_WAITING);
-    assert_int_equal(bed_state(&bed, seqs[3]), REDRIVE_STATE_WAITING);
-    assert_int_equal(bed_change(&bed, MOVE_REMOVE, seqs[0]), 0);
+    te_init(&te, NULL);
+    submit_all(&te, specs, 3, seqs);
+    fail_this(&te, seqs[0]);
+    submit_all(&te, specs + 3, 1, seqs + 3);
+    te_run_this(&te, seqs[1]);
+    assert_int_equal(te_state(&te, seqs[2]), REDRIVE_STATE_WAITING);
+    assert_int_equal(te_state(&te, seqs[3]), REDRIVE_STATE_WAITING);
+    assert_int_equal(te_change(&te, MOVE_REMOVE, seqs[0]), 0);
     for (int i = 2; i < 4; i++) {
-        assert_int_equal(bed_state(&bed, seqs[i]), REDRIVE_STATE_CANCELLED);
-        assert_int_equal(bed_job(&bed, seqs[i]).status.reason, REDRIVE_REASON_SKIPPED);
+        assert_int_equal(te_state(&te, seqs[i]), REDRIVE_STATE_CANCELLED);
+        assert_int_equal(te_job(&te, seqs[i]).status.reason, REDRIVE_REASON_SKIPPED);
     }
-    assert_int_equal(live_jobs(&bed), 0);
-    bed_release(&bed);
+    assert_int_equal(live_jobs(&te), 0);
+    te_release(&te);
 }
 
 /* BullMQ 2464: a job whose workers died too often failed, and the one that waited for it did not
@@ -126,19 +127,19 @@ TEST(job_whose_workers_died_moves_those_that_wait_for_it)
         {.task = STR("t"), .id = STR("end"), .after = &on_end, .n_after = 1},
         {.task = STR("t"), .id = STR("success"), .after = &on_success, .n_after = 1},
     };
-    struct bed bed;
+    struct test_engine te;
     int64_t seqs[3];
-    bed_init(&bed, NULL);
-    submit_all(&bed, specs, 3, seqs);
-    for (int i = 0; i < 50 && bed_state(&bed, seqs[0]) != REDRIVE_STATE_DEAD_LETTER; i++) {
-        assert_int_equal(bed_state(&bed, seqs[1]), REDRIVE_STATE_WAITING);
-        (void)bed_claim(&bed, 1);
-        bed_pass(&bed, 10 * 60 * 1000);
+    te_init(&te, NULL);
+    submit_all(&te, specs, 3, seqs);
+    for (int i = 0; i < 50 && te_state(&te, seqs[0]) != REDRIVE_STATE_DEAD_LETTER; i++) {
+        assert_int_equal(te_state(&te, seqs[1]), REDRIVE_STATE_WAITING);
+        (void)te_claim(&te, 1);
+        te_pass(&te, 10 * 60 * 1000);
     }
-    assert_int_equal(bed_state(&bed, seqs[0]), REDRIVE_STATE_DEAD_LETTER);
-    assert_int_equal(bed_state(&bed, seqs[2]), REDRIVE_STATE_CANCELLED);
-    bed_run_this(&bed, seqs[1]);
-    bed_release(&bed);
+    assert_int_equal(te_state(&te, seqs[0]), REDRIVE_STATE_DEAD_LETTER);
+    assert_int_equal(te_state(&te, seqs[2]), REDRIVE_STATE_CANCELLED);
+    te_run_this(&te, seqs[1]);
+    te_release(&te);
 }
 
 /* sidekiq-batch 100: the first jobs of a batch were done before the last ones had been added, and
@@ -154,20 +155,20 @@ TEST(callback_waits_for_a_group_whose_first_jobs_are_done_before_it_is_complete)
         {.task = STR("t"), .id = STR("c")},
         {.task = STR("t"), .id = STR("callback"), .after = group, .n_after = 3},
     };
-    struct bed bed;
+    struct test_engine te;
     int64_t seqs[4];
-    bed_init(&bed, NULL);
-    submit_all(&bed, specs, 1, seqs);
-    bed_run_this(&bed, seqs[0]);
-    submit_all(&bed, specs + 1, 1, seqs + 1);
-    const struct job b = bed_claim_this(&bed, seqs[1]);
-    submit_all(&bed, specs + 2, 2, seqs + 2);
-    assert_int_equal(bed_state(&bed, seqs[3]), REDRIVE_STATE_WAITING);
-    assert_int_equal(bed_succeed(&bed, &b), 0);
-    assert_int_equal(bed_state(&bed, seqs[3]), REDRIVE_STATE_WAITING);
-    bed_run_this(&bed, seqs[2]);
-    bed_run_this(&bed, seqs[3]);
-    bed_release(&bed);
+    te_init(&te, NULL);
+    submit_all(&te, specs, 1, seqs);
+    te_run_this(&te, seqs[0]);
+    submit_all(&te, specs + 1, 1, seqs + 1);
+    const struct job b = te_claim_this(&te, seqs[1]);
+    submit_all(&te, specs + 2, 2, seqs + 2);
+    assert_int_equal(te_state(&te, seqs[3]), REDRIVE_STATE_WAITING);
+    assert_int_equal(te_succeed(&te, &b), 0);
+    assert_int_equal(te_state(&te, seqs[3]), REDRIVE_STATE_WAITING);
+    te_run_this(&te, seqs[2]);
+    te_run_this(&te, seqs[3]);
+    te_release(&te);
 }
 
 /* Celery 9674: a job in a chain in a group failed, and what was to come after the group was tried
@@ -186,27 +187,27 @@ TEST(failure_in_a_nested_group_leaves_nothing_that_goes_on)
             {.task = STR("t"), .id = STR("other")},
             {.task = STR("t"), .id = STR("callback"), .after = group, .n_after = 2},
         };
-        struct bed bed;
+        struct test_engine te;
         int64_t seqs[5];
-        bed_init(&bed, NULL);
-        submit_all(&bed, specs, 5, seqs);
-        bed_run_this(&bed, seqs[0]);
-        fail_this(&bed, seqs[1]);
-        bed_run_this(&bed, seqs[3]);
-        assert_int_equal(live_jobs(&bed), waits ? 2 : 0);
-        const int64_t updated_ms = bed_job(&bed, seqs[4]).status.updated_ms;
+        te_init(&te, NULL);
+        submit_all(&te, specs, 5, seqs);
+        te_run_this(&te, seqs[0]);
+        fail_this(&te, seqs[1]);
+        te_run_this(&te, seqs[3]);
+        assert_int_equal(live_jobs(&te), waits ? 2 : 0);
+        const int64_t updated_ms = te_job(&te, seqs[4]).status.updated_ms;
         for (int i = 0; i < 100; i++)
-            bed_pass(&bed, 1000);
-        assert_int_equal(bed_job(&bed, seqs[4]).status.updated_ms, updated_ms);
-        assert_int_equal(bed_claim(&bed, 1), 0);
+            te_pass(&te, 1000);
+        assert_int_equal(te_job(&te, seqs[4]).status.updated_ms, updated_ms);
+        assert_int_equal(te_claim(&te, 1), 0);
         if (waits) {
-            assert_int_equal(bed_change(&bed, MOVE_REDRIVE, seqs[1]), 0);
-            bed_run_this(&bed, seqs[1]);
-            bed_run_this(&bed, seqs[2]);
-            bed_run_this(&bed, seqs[4]);
+            assert_int_equal(te_change(&te, MOVE_REDRIVE, seqs[1]), 0);
+            te_run_this(&te, seqs[1]);
+            te_run_this(&te, seqs[2]);
+            te_run_this(&te, seqs[4]);
         }
-        assert_int_equal(live_jobs(&bed), 0);
-        bed_release(&bed);
+        assert_int_equal(live_jobs(&te), 0);
+        te_release(&te);
     }
 }
 
@@ -219,26 +220,26 @@ TEST(redriven_callback_runs_after_its_group_is_gone)
         {.task = STR("t"), .id = STR("a")},
         {.task = STR("t"), .id = STR("callback"), .after = &after, .n_after = 1},
     };
-    struct bed bed;
+    struct test_engine te;
     int64_t seqs[2];
-    bed_init(&bed, NULL);
-    submit_all(&bed, specs, 2, seqs);
-    bed_run_this(&bed, seqs[0]);
-    fail_this(&bed, seqs[1]);
+    te_init(&te, NULL);
+    submit_all(&te, specs, 2, seqs);
+    te_run_this(&te, seqs[0]);
+    fail_this(&te, seqs[1]);
     for (int i = 0; i < 5; i++)
-        bed_pass(&bed, DAY_MS);
-    assert_int_equal(bed_count(&bed, REDRIVE_STATE_COMPLETED), 0);
-    assert_int_equal(bed_change(&bed, MOVE_REDRIVE, seqs[1]), 0);
-    bed_run_this(&bed, seqs[1]);
-    bed_release(&bed);
+        te_pass(&te, DAY_MS);
+    assert_int_equal(te_count(&te, REDRIVE_STATE_COMPLETED), 0);
+    assert_int_equal(te_change(&te, MOVE_REDRIVE, seqs[1]), 0);
+    te_run_this(&te, seqs[1]);
+    te_release(&te);
 }
 
 /* ---- What was found here --------------------------------------------------------------------- */
 
-static bool has_words(struct bed *bed, int64_t seq, const char *words)
+static bool has_words(struct test_engine *te, int64_t seq, const char *words)
 {
     const struct job_filter filter = {.after_seq = seq - 1, .limit = 1};
-    struct store *store = engine_store(bed->engine);
+    struct store *store = engine_store(te->engine);
     struct job_page page = {0};
     assert_int_equal(store_ops(store)->list(store, &filter, &page, NULL), 0);
     const struct str message = page.jobs[0].status.error.message;
@@ -261,28 +262,28 @@ TEST(skipped_job_names_the_right_parent)
         {.task = STR("t"), .id = STR("late"), .after = after, .n_after = 2},
     };
     for (int fails = 0; fails < 2; fails++) {
-        struct bed bed;
+        struct test_engine te;
         struct settlement items[2];
         struct settle_op op;
         int64_t seqs[4];
-        bed_init(&bed, NULL);
-        submit_all(&bed, specs, 3, seqs);
-        assert_int_equal(bed_claim(&bed, 2), 2);
+        te_init(&te, NULL);
+        submit_all(&te, specs, 3, seqs);
+        assert_int_equal(te_claim(&te, 2), 2);
         for (int i = 0; i < 2; i++)
             items[i] = (struct settlement){
-                .seq = bed.claim.jobs[i].status.seq,
-                .token = bed.claim.jobs[i].status.token,
+                .seq = te.claim.jobs[i].status.seq,
+                .token = te.claim.jobs[i].status.token,
                 .outcome = {.ending = ENDING_RAN,
                             .failure = {.status = i == fails ? "PERMANENT_FAIL" : "SUCCESS"}}};
         settle_op_init(&op, items, 2);
-        assert_int_equal(engine_apply_one(bed.engine, &op.op, NULL), 0);
-        submit_all(&bed, specs + 3, 1, seqs + 3);
+        assert_int_equal(engine_apply_one(te.engine, &op.op, NULL), 0);
+        submit_all(&te, specs + 3, 1, seqs + 3);
         for (int i = 2; i < 4; i++) {
-            assert_int_equal(bed_state(&bed, seqs[i]), REDRIVE_STATE_CANCELLED);
-            assert_true(has_words(&bed, seqs[i], fails ? "'b'" : "'a'"));
-            assert_true(has_words(&bed, seqs[i], "ended as dead_letter"));
+            assert_int_equal(te_state(&te, seqs[i]), REDRIVE_STATE_CANCELLED);
+            assert_true(has_words(&te, seqs[i], fails ? "'b'" : "'a'"));
+            assert_true(has_words(&te, seqs[i], "ended as dead_letter"));
         }
-        bed_release(&bed);
+        te_release(&te);
     }
 }
 
@@ -296,39 +297,39 @@ TEST(child_comes_in_with_the_end_of_its_parent)
         {.task = STR("t"), .id = STR("child"), .after = &after, .n_after = 1},
     };
     for (int way = 0; way < 6; way++) {
-        struct bed bed;
+        struct test_engine te;
         int64_t a;
         struct submit_op submit;
         struct change_op change;
         struct settle_op settle;
-        bed_init(&bed, NULL);
-        submit_all(&bed, specs, 1, &a);
-        const struct job job = bed_claim_this(&bed, a);
+        te_init(&te, NULL);
+        submit_all(&te, specs, 1, &a);
+        const struct job job = te_claim_this(&te, a);
         struct change_item item = {.seq = a};
         struct settlement end = {
             .seq = a,
             .token = job.status.token,
             .outcome = {.ending = ENDING_RAN,
                         .failure = {.status = way / 2 == 1 ? "PERMANENT_FAIL" : "SUCCESS"}}};
-        assert_int_equal(submit_op_init(&submit, bed.engine, specs + 1, 1, NULL), 0);
+        assert_int_equal(submit_op_init(&submit, te.engine, specs + 1, 1, NULL), 0);
         change_op_init(&change, MOVE_CANCEL, &item, 1);
         settle_op_init(&settle, &end, 1);
         struct op *ends = way / 2 == 2 ? &change.op : &settle.op;
         struct op *ops[2] = {way % 2 ? ends : &submit.op, way % 2 ? &submit.op : ends};
-        engine_apply(bed.engine, ops, 2);
+        engine_apply(te.engine, ops, 2);
         assert_int_equal(ops[0]->code, 0);
         assert_int_equal(ops[1]->code, 0);
         const int64_t child = submit.answers[0].seq;
         submit_op_release(&submit);
         if (way / 2 == 0) {
-            bed_run_this(&bed, child);
+            te_run_this(&te, child);
         } else {
-            assert_int_equal(bed_state(&bed, child), REDRIVE_STATE_CANCELLED);
-            assert_int_equal(bed_job(&bed, child).status.reason, REDRIVE_REASON_SKIPPED);
-            assert_true(has_words(&bed, child, "'a'"));
+            assert_int_equal(te_state(&te, child), REDRIVE_STATE_CANCELLED);
+            assert_int_equal(te_job(&te, child).status.reason, REDRIVE_REASON_SKIPPED);
+            assert_true(has_words(&te, child, "'a'"));
         }
-        assert_int_equal(live_jobs(&bed), 0);
-        bed_release(&bed);
+        assert_int_equal(live_jobs(&te), 0);
+        te_release(&te);
     }
 }
 
@@ -341,26 +342,26 @@ TEST(parent_that_repeats_a_job_that_is_gone_is_refused)
         {.task = STR("t"), .id = STR("again"), .unique_key = STR("k"), .unique_forever = true},
         {.task = STR("t"), .id = STR("child"), .after = &after, .n_after = 1},
     };
-    struct bed bed;
+    struct test_engine te;
     struct submit_op op;
     int64_t seq;
-    bed_init(&bed, NULL);
-    submit_all(&bed, specs, 1, &seq);
-    bed_run_this(&bed, seq);
-    assert_int_equal(bed_change(&bed, MOVE_REMOVE, seq), 0);
-    assert_int_equal(submit_op_init(&op, bed.engine, specs + 1, 2, NULL), 0);
-    assert_int_equal(engine_apply_one(bed.engine, &op.op, NULL), 0);
+    te_init(&te, NULL);
+    submit_all(&te, specs, 1, &seq);
+    te_run_this(&te, seq);
+    assert_int_equal(te_change(&te, MOVE_REMOVE, seq), 0);
+    assert_int_equal(submit_op_init(&op, te.engine, specs + 1, 2, NULL), 0);
+    assert_int_equal(engine_apply_one(te.engine, &op.op, NULL), 0);
     assert_true(op.answers[0].existed);
     assert_int_equal(op.answers[1].code, REDRIVE_E_UNKNOWN);
     submit_op_release(&op);
-    assert_int_equal(live_jobs(&bed), 0);
-    bed_release(&bed);
+    assert_int_equal(live_jobs(&te), 0);
+    te_release(&te);
 }
 
 #define PARENTS_OF_ONE \
     2200 /* more than a step of retention looks at, and than a store is asked about */
 
-BED_TEST(retention_removes_many_parents, NULL)
+ENGINE_TEST(retention_removes_many_parents, NULL)
 {
     static char ids[PARENTS_OF_ONE][16];
     static struct job_after after[PARENTS_OF_ONE];
@@ -373,29 +374,29 @@ BED_TEST(retention_removes_many_parents, NULL)
     }
     specs[PARENTS_OF_ONE] = (struct job_spec){
         .task = STR("t"), .id = STR("all"), .after = after, .n_after = PARENTS_OF_ONE};
-    submit_all(bed, specs, PARENTS_OF_ONE + 1, seqs);
+    submit_all(te, specs, PARENTS_OF_ONE + 1, seqs);
     for (int done = 0; done < PARENTS_OF_ONE + 1;) {
-        const size_t n = bed_claim(bed, 100);
+        const size_t n = te_claim(te, 100);
         assert_true(n > 0);
         for (size_t i = 0; i < n; i++)
-            assert_int_equal(bed_succeed(bed, &bed->claim.jobs[i]), 0);
+            assert_int_equal(te_succeed(te, &te->claim.jobs[i]), 0);
         done += (int)n;
     }
-    assert_int_equal(bed_count(bed, REDRIVE_STATE_COMPLETED), PARENTS_OF_ONE + 1);
+    assert_int_equal(te_count(te, REDRIVE_STATE_COMPLETED), PARENTS_OF_ONE + 1);
     for (int i = 0; i < 40; i++)
-        bed_pass(bed, DAY_MS);
-    assert_int_equal(bed_count(bed, REDRIVE_STATE_COMPLETED), 0);
+        te_pass(te, DAY_MS);
+    assert_int_equal(te_count(te, REDRIVE_STATE_COMPLETED), 0);
 }
 
 /* As if so many jobs waited for it. */
-static void count_children(struct bed *bed, int64_t seq, uint32_t n)
+static void count_children(struct test_engine *te, int64_t seq, uint32_t n)
 {
-    struct store *store = engine_store(bed->engine);
+    struct store *store = engine_store(te->engine);
     const struct store_ops *ops = store_ops(store);
     const struct edge_move move = {seq, n};
     struct move_result result;
     int64_t now_ms, shared;
-    assert_int_equal(ops->begin(store, bed->now_ms, &now_ms, &shared, NULL), 0);
+    assert_int_equal(ops->begin(store, te->now_ms, &now_ms, &shared, NULL), 0);
     assert_int_equal(ops->move(store, ADOPTS(&move, 1), &result, NULL), 0);
     assert_int_equal(ops->commit(store, NULL), 0);
 }
@@ -412,15 +413,15 @@ TEST(children_of_one_array_are_counted_with_those_that_are_there)
         {.task = STR("t"), .id = STR("d"), .after = &r, .n_after = 1},
     };
     static const int CODES[] = {0, 0, REDRIVE_E_RANGE, REDRIVE_E_RANGE};
-    struct bed bed;
+    struct test_engine te;
     struct submit_op op;
-    bed_init(&bed, NULL);
-    count_children(&bed, bed_submit_spec(&bed, &parent), AFTER_MAX - 1);
-    assert_int_equal(submit_op_init(&op, bed.engine, specs, 4, NULL), 0);
-    assert_int_equal(engine_apply_one(bed.engine, &op.op, NULL), 0);
+    te_init(&te, NULL);
+    count_children(&te, te_submit_spec(&te, &parent), AFTER_MAX - 1);
+    assert_int_equal(submit_op_init(&op, te.engine, specs, 4, NULL), 0);
+    assert_int_equal(engine_apply_one(te.engine, &op.op, NULL), 0);
     for (size_t i = 0; i < 4; i++)
         assert_int_equal(op.answers[i].code, CODES[i]);
     submit_op_release(&op);
-    assert_int_equal(bed_count(&bed, REDRIVE_STATE_WAITING), 1);
-    bed_release(&bed);
+    assert_int_equal(te_count(&te, REDRIVE_STATE_WAITING), 1);
+    te_release(&te);
 }

@@ -1,4 +1,4 @@
-#include "engine/bed.h"
+#include "engine/engine_for_test.h"
 
 #include "base/json/json.h"
 #include "engine/clock/alert.h"
@@ -11,9 +11,9 @@
     "breaker: {failure_threshold: 1000, failure_rate: 0}}\n"                                \
     "alerts:\n"
 
-/* Engines that watch for alerts, beside the bed's own, which does the work. */
+/* Engines that watch for alerts, beside the test's own, which does the work. */
 struct watch {
-    struct bed bed;
+    struct test_engine te;
     struct engine *a;
     struct engine *b;
     unsigned told[2]; /* recovered, firing */
@@ -21,9 +21,9 @@ struct watch {
     char json[1024];
 };
 
-static int64_t bed_time(void *ctx)
+static int64_t te_time(void *ctx)
 {
-    return ((struct watch *)ctx)->bed.now_ms;
+    return ((struct watch *)ctx)->te.now_ms;
 }
 
 static void hear(const struct alert_event *event, void *ctx)
@@ -39,15 +39,15 @@ static struct engine *open_watcher(struct watch *w)
 {
     const struct store_options store_options = {.create = true, .caller_time = true};
     struct engine_options options = {
-        .config = w->bed.config,
-        .clock = bed_time,
+        .config = w->te.config,
+        .clock = te_time,
         .clock_ctx = w,
         .seed = 9,
         .on_alert = hear,
         .alert_ctx = w,
     };
     struct engine *engine;
-    assert_int_equal(store_open(w->bed.url, &store_options, &options.store, NULL), 0);
+    assert_int_equal(store_open(w->te.url, &store_options, &options.store, NULL), 0);
     assert_int_equal(engine_open(&options, &engine, NULL), 0);
     return engine;
 }
@@ -55,7 +55,7 @@ static struct engine *open_watcher(struct watch *w)
 static void watch_init(struct watch *w, const char *yaml)
 {
     *w = (struct watch){0};
-    bed_init(&w->bed, yaml);
+    te_init(&w->te, yaml);
     w->a = open_watcher(w);
     w->b = open_watcher(w);
 }
@@ -64,24 +64,24 @@ static void watch_release(struct watch *w)
 {
     engine_close(w->a);
     engine_close(w->b);
-    bed_release(&w->bed);
+    te_release(&w->te);
 }
 
 /* Time passes, and both look. */
 static void pass(struct watch *w, int64_t ms)
 {
     int64_t next_ms;
-    w->bed.now_ms += ms;
+    w->te.now_ms += ms;
     assert_int_equal(engine_tick(w->a, &next_ms, NULL), 0);
-    assert_true(next_ms <= w->bed.now_ms + ALERT_EVERY_MS);
+    assert_true(next_ms <= w->te.now_ms + ALERT_EVERY_MS);
     assert_int_equal(engine_tick(w->b, &next_ms, NULL), 0);
 }
 
 static void kill_jobs(struct watch *w, int n)
 {
     for (int i = 0; i < n; i++) {
-        bed_submit(&w->bed, "mail", "{}");
-        bed_fail(&w->bed, bed_claim_one(&w->bed), "PERMANENT_FAIL");
+        te_submit(&w->te, "mail", "{}");
+        te_fail(&w->te, te_claim_one(&w->te), "PERMANENT_FAIL");
     }
 }
 
@@ -89,8 +89,8 @@ static void kill_jobs(struct watch *w, int n)
 static void fail_jobs(struct watch *w, int n)
 {
     for (int i = 0; i < n; i++) {
-        bed_submit(&w->bed, "mail", "{}");
-        bed_fail(&w->bed, bed_claim_one(&w->bed), "rate_limited");
+        te_submit(&w->te, "mail", "{}");
+        te_fail(&w->te, te_claim_one(&w->te), "rate_limited");
     }
 }
 
@@ -98,9 +98,9 @@ static void remove_dead(struct watch *w)
 {
     struct bulk bulk;
     struct bulk_op op;
-    bulk_init(&bulk, MOVE_REMOVE, &(struct job_filter){0}, w->bed.now_ms);
+    bulk_init(&bulk, MOVE_REMOVE, &(struct job_filter){0}, w->te.now_ms);
     bulk_op_init(&op, &bulk, BULK_CHUNK_MAX);
-    assert_int_equal(engine_apply_one(w->bed.engine, &op.op, NULL), 0);
+    assert_int_equal(engine_apply_one(w->te.engine, &op.op, NULL), 0);
     assert_false(op.more);
 }
 
@@ -191,7 +191,7 @@ WATCH_TEST(alerts_are_looked_at_after_the_clock_was_set_back,
            YAML "  - {when: \"dead_letters > 2\", webhook: \"http://127.0.0.1:9/\"}\n")
 {
     pass(w, INT64_C(365) * 86400000);
-    w->bed.now_ms -= INT64_C(364) * 86400000;
+    w->te.now_ms -= INT64_C(364) * 86400000;
     kill_jobs(w, 3);
     pass(w, 0);
     assert_int_equal(w->told[1], 1);
@@ -247,14 +247,14 @@ WATCH_TEST(a_rule_about_a_task_counts_that_task_only,
            YAML "  - {when: \"retry_backlog > 1\", task: mail}\n")
 {
     for (int i = 0; i < 3; i++) {
-        bed_submit(&w->bed, "other", "{}");
-        bed_fail(&w->bed, bed_claim_one(&w->bed), "TRANSIENT_FAIL");
+        te_submit(&w->te, "other", "{}");
+        te_fail(&w->te, te_claim_one(&w->te), "TRANSIENT_FAIL");
     }
     pass(w, 0);
     assert_int_equal(w->told[true], 0);
     for (int i = 0; i < 2; i++) {
-        bed_submit(&w->bed, "mail", "{}");
-        bed_fail(&w->bed, bed_claim_one(&w->bed), "TRANSIENT_FAIL");
+        te_submit(&w->te, "mail", "{}");
+        te_fail(&w->te, te_claim_one(&w->te), "TRANSIENT_FAIL");
     }
     pass(w, ALERT_EVERY_MS);
     assert_int_equal(w->told[true], 1);
@@ -270,7 +270,7 @@ WATCH_TEST(error_rate_and_health_come_from_the_workers,
     pass(w, 0);
     assert_int_equal(w->told[true], 0);
     worker_op_init(&worker, STR("w1"), (struct str){0});
-    assert_int_equal(engine_apply_one(w->bed.engine, &worker.op, NULL), 0);
+    assert_int_equal(engine_apply_one(w->te.engine, &worker.op, NULL), 0);
     pass(w, ALERT_EVERY_MS);
     assert_int_equal(w->told[true], 2);
 }
@@ -281,10 +281,10 @@ WATCH_TEST(one_failure_is_no_rate_unless_the_rule_says_so,
 {
     struct worker_op worker;
     fail_jobs(w, 2);
-    bed_submit(&w->bed, "mail", "{}");
-    bed_succeed(&w->bed, bed_claim_one(&w->bed));
+    te_submit(&w->te, "mail", "{}");
+    te_succeed(&w->te, te_claim_one(&w->te));
     worker_op_init(&worker, STR("w1"), (struct str){0});
-    assert_int_equal(engine_apply_one(w->bed.engine, &worker.op, NULL), 0);
+    assert_int_equal(engine_apply_one(w->te.engine, &worker.op, NULL), 0);
     pass(w, ALERT_EVERY_MS);
     assert_int_equal(w->told[true], 1);
     assert_true(w->value == 0.667);
@@ -301,8 +301,8 @@ WATCH_TEST(the_error_rate_of_a_task_is_that_of_the_last_minute,
     assert_int_equal(w->told[true], 0);
     fail_jobs(w, 2);
     for (int i = 0; i < 2; i++) {
-        bed_submit(&w->bed, "mail", "{}");
-        bed_succeed(&w->bed, bed_claim_one(&w->bed));
+        te_submit(&w->te, "mail", "{}");
+        te_succeed(&w->te, te_claim_one(&w->te));
     }
     pass(w, ALERT_WINDOW_MS);
     assert_int_equal(w->told[true], 1);
@@ -319,14 +319,14 @@ WATCH_TEST(ends_without_a_run_are_no_failures_of_a_task, RATES_OF_TASK)
     pass(w, 0);
     for (int i = 0; i < 20; i++) {
         const struct job_spec spec = {.task = STR("mail"),
-                                      .deadline_ms = i % 2 ? w->bed.now_ms + 1000 : 0};
-        const int64_t seq = bed_submit_spec(&w->bed, &spec);
+                                      .deadline_ms = i % 2 ? w->te.now_ms + 1000 : 0};
+        const int64_t seq = te_submit_spec(&w->te, &spec);
         if (i % 2 == 0)
-            assert_int_equal(bed_change(&w->bed, MOVE_END, seq), 0);
+            assert_int_equal(te_change(&w->te, MOVE_END, seq), 0);
     }
-    bed_pass(&w->bed, 1000);
-    assert_int_equal(bed_count(&w->bed, REDRIVE_STATE_DEAD_LETTER), 20);
-    assert_int_equal(bed_counter(&w->bed, COUNTER_WITHOUT_RUN, "partition:default/mail"), 20);
+    te_pass(&w->te, 1000);
+    assert_int_equal(te_count(&w->te, REDRIVE_STATE_DEAD_LETTER), 20);
+    assert_int_equal(te_counter(&w->te, COUNTER_WITHOUT_RUN, "partition:default/mail"), 20);
     pass(w, ALERT_WINDOW_MS);
     assert_int_equal(w->told[true], 0);
 }
@@ -337,8 +337,8 @@ WATCH_TEST(failures_by_the_fault_of_the_job_are_none_of_its_task, RATES_OF_TASK)
     pass(w, 0);
     kill_jobs(w, 10);
     for (int i = 0; i < 10; i++) {
-        bed_submit(&w->bed, "mail", "{}");
-        bed_fail(&w->bed, bed_claim_one(&w->bed), "validation");
+        te_submit(&w->te, "mail", "{}");
+        te_fail(&w->te, te_claim_one(&w->te), "validation");
     }
     pass(w, ALERT_WINDOW_MS);
     assert_int_equal(w->told[true], 0);
@@ -381,9 +381,9 @@ WATCH_TEST(the_last_look_is_taken_at_once, YAML "  - {when: \"dead_letters >= 1\
     last_look(w->b);
     assert_int_equal(w->told[true], 1);
     remove_dead(w);
-    w->bed.now_ms += 10 * ALERT_CLEAR_MS;
+    w->te.now_ms += 10 * ALERT_CLEAR_MS;
     assert_int_equal(engine_tick(w->a, &next_ms, NULL), 0);
-    w->bed.now_ms += 10 * ALERT_CLEAR_MS;
+    w->te.now_ms += 10 * ALERT_CLEAR_MS;
     assert_int_equal(engine_tick(w->a, &next_ms, NULL), 0);
     assert_int_equal(w->told[false], 0);
 }
@@ -393,8 +393,8 @@ WATCH_TEST(an_engine_that_nobody_listens_to_does_not_look,
 {
     struct shared_page rows = {0};
     kill_jobs(w, 1);
-    bed_pass(&w->bed, ALERT_EVERY_MS);
-    struct store *store = engine_store(w->bed.engine);
+    te_pass(&w->te, ALERT_EVERY_MS);
+    struct store *store = engine_store(w->te.engine);
     assert_int_equal(
         store_ops(store)->shared_list(store, SHARED_ALERT, (struct str){0}, &rows, NULL), 0);
     assert_int_equal(rows.n, 0);

@@ -10,7 +10,7 @@
 #include "base/rng.h"
 #include "dump.h"
 #include "fault.h"
-#include "kit.h"
+#include "store_for_test.h"
 #include "pair.h"
 
 /* ---- Files and stores ------------------------------------------------------------------------ */
@@ -22,7 +22,7 @@ struct bytes {
 
 static struct archive_options options_for(struct store *store)
 {
-    return (struct archive_options){.store = store, .now_ms = KIT_START_MS};
+    return (struct archive_options){.store = store, .now_ms = TS_START_MS};
 }
 
 static struct bytes export_store(struct store *store, struct archive_report *report)
@@ -49,9 +49,9 @@ static int import_bytes(const struct archive_options *options, struct bytes b,
     return rc;
 }
 
-static void import_whole(struct kit *kit, struct bytes b, struct archive_report *report)
+static void import_whole(struct test_store *ts, struct bytes b, struct archive_report *report)
 {
-    const struct archive_options options = options_for(kit->store);
+    const struct archive_options options = options_for(ts->store);
     struct redrive_err err;
     if (import_bytes(&options, b, report, &err) < 0)
         fail_msg("%s; %s", err.message, err.detail);
@@ -68,31 +68,30 @@ static int check_bytes(struct bytes b, struct archive_report *report, struct red
     return rc;
 }
 
-static void fill_all(struct kit *kit, uint64_t transactions)
+static void fill_all(struct test_store *ts, uint64_t transactions)
 {
-    fill(kit, transactions);
+    fill(ts, transactions);
     for (int kind = SHARED_BREAKER; kind < SHARED_KIND_COUNT; kind++)
-        put_row(kit, (enum shared_kind)kind, "row", "value");
+        put_row(ts, (enum shared_kind)kind, "row", "value");
 }
 
-static void put_jobs(struct kit *kit, const char *tenant, int n)
+static void put_jobs(struct test_store *ts, const char *tenant, int n)
 {
     char id[32];
-    kit_begin(kit);
+    ts_begin(ts);
     for (int i = 0; i < n; i++) {
         snprintf(id, sizeof id, "job-%d", i);
-        PUT(kit, .tenant = str_of(tenant), .id = str_of(id));
+        PUT(ts, .tenant = str_of(tenant), .id = str_of(id));
     }
-    kit_commit(kit);
+    ts_commit(ts);
 }
 
-static size_t jobs_in(struct kit *kit)
+static size_t jobs_in(struct test_store *ts)
 {
     struct count_page page = {0};
     size_t n = 0;
     assert_int_equal(
-        store_ops(kit->store)->counts(kit->store, COUNT_PARTITIONS, (struct str){0}, &page, NULL),
-        0);
+        store_ops(ts->store)->counts(ts->store, COUNT_PARTITIONS, (struct str){0}, &page, NULL), 0);
     for (size_t i = 0; i < page.n; i++)
         for (int state = 0; state < REDRIVE_STATE_COUNT; state++)
             n += page.counts[i].by_state[state];
@@ -104,10 +103,10 @@ static size_t jobs_in(struct kit *kit)
 
 static void check_round_trip(const char *from, const char *to)
 {
-    struct kit a, b;
+    struct test_store a, b;
     struct archive_report out, in, again;
-    kit_open(&a, from);
-    kit_open(&b, to);
+    ts_open(&a, from);
+    ts_open(&b, to);
     fill_all(&a, 300);
     struct bytes file = export_store(a.store, &out);
     import_whole(&b, file, &in);
@@ -123,8 +122,8 @@ static void check_round_trip(const char *from, const char *to)
         assert_int_equal(out.tally.sums[kind].rows > 0, kind != SHARED_WORKER);
     free(file.data);
     free(second.data);
-    kit_close(&a);
-    kit_close(&b);
+    ts_close(&a);
+    ts_close(&b);
 }
 
 TEST(everything_arrives_from_memory)
@@ -144,10 +143,10 @@ TEST(everything_arrives_in_the_same_kind)
 
 TEST(one_tenant_can_be_exported)
 {
-    struct kit a;
+    struct test_store a;
     struct archive_report report;
     struct redrive_err err;
-    kit_open(&a, stores_name());
+    ts_open(&a, stores_name());
     put_jobs(&a, "acme", 3);
     put_jobs(&a, "zeta", 4);
     struct archive_options options = options_for(a.store);
@@ -160,45 +159,45 @@ TEST(one_tenant_can_be_exported)
     assert_int_equal(check_bytes(b, &report, &err), 0);
     assert_string_equal(report.tenant, "zeta");
     free(b.data);
-    kit_close(&a);
+    ts_close(&a);
 }
 
 TEST(a_snapshot_does_not_see_later_jobs)
 {
-    struct kit a, other;
+    struct test_store a, other;
     struct job_page page = {0};
     const struct job_filter filter = {.limit = 10};
-    kit_open(&a, stores_name());
+    ts_open(&a, stores_name());
     if (store_ops(a.store)->snapshot) {
-        kit_join(&other, &a);
+        ts_join(&other, &a);
         PUT(&a, .id = STR("first"));
         assert_int_equal(store_ops(a.store)->snapshot(a.store, true, NULL), 0);
         PUT(&other, .id = STR("second"));
         assert_int_equal(store_ops(a.store)->list(a.store, &filter, &page, NULL), 0);
         assert_int_equal(page.n, 1);
         int64_t now_ms, version;
-        assert_int_equal(store_ops(a.store)->begin(a.store, KIT_START_MS, &now_ms, &version, NULL),
+        assert_int_equal(store_ops(a.store)->begin(a.store, TS_START_MS, &now_ms, &version, NULL),
                          REDRIVE_E_STATE);
         assert_int_equal(store_ops(a.store)->snapshot(a.store, false, NULL), 0);
         assert_int_equal(store_ops(a.store)->list(a.store, &filter, &page, NULL), 0);
         assert_int_equal(page.n, 2);
         job_page_release(&page);
-        kit_close(&other);
+        ts_close(&other);
     }
-    kit_close(&a);
+    ts_close(&a);
 }
 
 /* ---- Again ----------------------------------------------------------------------------------- */
 
 TEST(a_second_import_changes_nothing)
 {
-    struct kit a, b;
+    struct test_store a, b;
     struct archive_report report;
     struct buf before, after;
     buf_init(&before, DUMP_MAX);
     buf_init(&after, DUMP_MAX);
-    kit_open(&a, "memory");
-    kit_open(&b, stores_name());
+    ts_open(&a, "memory");
+    ts_open(&b, stores_name());
     fill_all(&a, 100);
     struct bytes file = export_store(a.store, &report);
     import_whole(&b, file, &report);
@@ -211,16 +210,16 @@ TEST(a_second_import_changes_nothing)
     buf_release(&before);
     buf_release(&after);
     free(file.data);
-    kit_close(&a);
-    kit_close(&b);
+    ts_close(&a);
+    ts_close(&b);
 }
 
 /* Wherever the store fails, before a call or after a commit, and for good. */
 TEST(whatever_fails_the_next_import_ends_it)
 {
-    struct kit a;
+    struct test_store a;
     struct archive_report out;
-    kit_open(&a, "memory");
+    ts_open(&a, "memory");
     put_jobs(&a, "acme", 20);
     fill_all(&a, 30);
     struct bytes file = export_store(a.store, &out);
@@ -228,11 +227,11 @@ TEST(whatever_fails_the_next_import_ends_it)
     for (int after_commit = 0; after_commit < 2; after_commit++) {
         bool met = true;
         for (unsigned long at = 1; met; at += fault_step() + 2) {
-            struct kit b;
+            struct test_store b;
             struct fault fault;
             struct archive_report report;
             struct redrive_err err;
-            kit_open(&b, stores_name());
+            ts_open(&b, stores_name());
             fault_init(&fault, b.store);
             fault.fail_at = at;
             fault.from_then_on = true;
@@ -247,28 +246,28 @@ TEST(whatever_fails_the_next_import_ends_it)
             const struct content_sum is = tally_total(&report.tally);
             assert_true(content_same(&is, &expected));
             free(again.data);
-            kit_close(&b);
+            ts_close(&b);
         }
     }
     free(file.data);
-    kit_close(&a);
+    ts_close(&a);
 }
 
 /* A file that is cut off gives the jobs before the cut, and the whole file the rest. */
 TEST(a_file_that_is_cut_off_is_gone_on_with)
 {
-    struct kit a;
+    struct test_store a;
     struct archive_report report;
     struct redrive_err err;
-    kit_open(&a, "memory");
+    ts_open(&a, "memory");
     put_jobs(&a, "acme", 12);
     fill_all(&a, 20);
     struct bytes file = export_store(a.store, &report);
     const size_t jobs = (size_t)report.tally.sums[RECORD_JOB].rows;
     for (size_t cut = 1, step = file.len / 13; cut + 400 < file.len; cut += step) {
         const size_t len = file.len - cut;
-        struct kit b;
-        kit_open(&b, stores_name());
+        struct test_store b;
+        ts_open(&b, stores_name());
         const struct archive_options options = options_for(b.store);
         const int rc = import_bytes(&options, (struct bytes){file.data, len}, &report, &err);
         assert_int_equal(rc, REDRIVE_E_CORRUPT);
@@ -277,36 +276,36 @@ TEST(a_file_that_is_cut_off_is_gone_on_with)
         assert_int_equal(report.copied, taken);
         import_whole(&b, file, &report);
         assert_int_equal(report.copied, jobs - taken);
-        kit_close(&b);
+        ts_close(&b);
     }
     free(file.data);
-    kit_close(&a);
+    ts_close(&a);
 }
 
 /* ---- What is refused ------------------------------------------------------------------------- */
 
 TEST(a_file_that_is_cut_anywhere_is_noticed)
 {
-    struct kit a;
+    struct test_store a;
     struct archive_report report;
     struct redrive_err err;
-    kit_open(&a, "memory");
+    ts_open(&a, "memory");
     put_jobs(&a, "acme", 5);
     struct bytes file = export_store(a.store, &report);
     assert_int_equal(check_bytes(file, &report, &err), 0);
     for (size_t len = 1; len < file.len; len += 3)
         assert_true(check_bytes((struct bytes){file.data, len}, &report, &err) < 0);
     free(file.data);
-    kit_close(&a);
+    ts_close(&a);
 }
 
 TEST(a_byte_that_was_changed_is_noticed_at_its_line)
 {
-    struct kit a;
+    struct test_store a;
     struct archive_report report;
     struct redrive_err err;
     char expected[64];
-    kit_open(&a, "memory");
+    ts_open(&a, "memory");
     put_jobs(&a, "acme", 5);
     struct bytes file = export_store(a.store, &report);
     int line = 1;
@@ -324,7 +323,7 @@ TEST(a_byte_that_was_changed_is_noticed_at_its_line)
         file.data[i] = was;
     }
     free(file.data);
-    kit_close(&a);
+    ts_close(&a);
 }
 
 /* The line `which`, from 0, doubled (twice) or left out (not at all). */
@@ -345,10 +344,10 @@ static struct bytes with_line(struct bytes file, int which, int times)
 
 TEST(a_line_that_was_doubled_or_left_out_is_noticed)
 {
-    struct kit a;
+    struct test_store a;
     struct archive_report report;
     struct redrive_err err;
-    kit_open(&a, "memory");
+    ts_open(&a, "memory");
     put_jobs(&a, "acme", 5);
     struct bytes file = export_store(a.store, &report);
     for (int line = 0; line < (int)report.records + 2; line++)
@@ -358,7 +357,7 @@ TEST(a_line_that_was_doubled_or_left_out_is_noticed)
             free(other.data);
         }
     free(file.data);
-    kit_close(&a);
+    ts_close(&a);
 }
 
 TEST(a_newer_format_is_refused_with_both_versions)
@@ -378,15 +377,15 @@ TEST(a_newer_format_is_refused_with_both_versions)
 
 TEST(jobs_of_its_own_are_a_reason_not_to)
 {
-    struct kit a, b;
+    struct test_store a, b;
     struct archive_report report;
     struct redrive_err err;
-    kit_open(&a, "memory");
-    kit_open(&b, stores_name());
+    ts_open(&a, "memory");
+    ts_open(&b, stores_name());
     put_jobs(&a, "acme", 5);
-    kit_count(&a, (struct counter){STR("acme"), STR("completed"), {0}, 7});
+    ts_count(&a, (struct counter){STR("acme"), STR("completed"), {0}, 7});
     put_jobs(&b, "zeta", 2);
-    kit_count(&b, (struct counter){STR("acme"), STR("completed"), {0}, 100});
+    ts_count(&b, (struct counter){STR("acme"), STR("completed"), {0}, 100});
     struct bytes file = export_store(a.store, &report);
     struct archive_options options = options_for(b.store);
     assert_int_equal(import_bytes(&options, file, &report, &err), REDRIVE_E_STATE);
@@ -402,8 +401,8 @@ TEST(jobs_of_its_own_are_a_reason_not_to)
         assert_int_equal(b.counters.counters[0].value, 107);
     }
     free(file.data);
-    kit_close(&a);
-    kit_close(&b);
+    ts_close(&a);
+    ts_close(&b);
 }
 
 /* ---- Records --------------------------------------------------------------------------------- */

@@ -1,6 +1,6 @@
 /* The rate of failures over two engines on one store: nothing that was counted is lost, whatever
  * other rows change meanwhile, and a breaker opens when, and only when, its service fails. */
-#include "engine/bed.h"
+#include "engine/engine_for_test.h"
 
 #include "base/err.h"
 #include "base/rng.h"
@@ -34,38 +34,38 @@ struct case_ {
     unsigned failures;
 };
 
-static size_t claim_task(struct bed *bed, const char *task, size_t n)
+static size_t claim_task(struct test_engine *te, const char *task, size_t n)
 {
     const struct str tasks[] = {str_of(task)};
     const struct claim_filter filter = {.tasks = tasks, .n_tasks = 1, .limit = n};
     struct redrive_err err = {0};
-    claim_op_release(&bed->claim);
-    claim_op_init(&bed->claim, &filter, STR("worker-1"), 0);
-    if (engine_apply_one(bed->engine, &bed->claim.op, &err) < 0)
+    claim_op_release(&te->claim);
+    claim_op_init(&te->claim, &filter, STR("worker-1"), 0);
+    if (engine_apply_one(te->engine, &te->claim.op, &err) < 0)
         fail_msg("%s: %s", err.message, err.detail);
-    return bed->claim.n;
+    return te->claim.n;
 }
 
-static void submit_many(struct bed *bed, const char *task, size_t n)
+static void submit_many(struct test_engine *te, const char *task, size_t n)
 {
     struct job_spec specs[TOGETHER];
     struct submit_op op;
     for (size_t i = 0; i < n; i++)
         specs[i] = (struct job_spec){.task = str_of(task)};
-    assert_int_equal(submit_op_init(&op, bed->engine, specs, n, NULL), 0);
-    assert_int_equal(engine_apply_one(bed->engine, &op.op, NULL), 0);
+    assert_int_equal(submit_op_init(&op, te->engine, specs, n, NULL), 0);
+    assert_int_equal(engine_apply_one(te->engine, &op.op, NULL), 0);
     submit_op_release(&op);
 }
 
 /* A limit that fills and empties is a row that changes. */
-static void change_shared_rows(struct bed *bed, struct engine *engine)
+static void change_shared_rows(struct test_engine *te, struct engine *engine)
 {
-    struct bed other = *bed;
+    struct test_engine other = *te;
     other.engine = engine;
     other.claim = (struct claim_op){0};
     submit_many(&other, "limited", 1);
     assert_int_equal(claim_task(&other, "limited", 1), 1);
-    assert_int_equal(bed_succeed(&other, &other.claim.jobs[0]), 0);
+    assert_int_equal(te_succeed(&other, &other.claim.jobs[0]), 0);
     claim_op_release(&other.claim);
 }
 
@@ -78,18 +78,18 @@ static struct redrive_breaker_status look_at(struct engine *engine, const char *
 }
 
 /* False: the breaker has opened. */
-static bool run_claimed(struct bed *bed, struct case_ *c)
+static bool run_claimed(struct test_engine *te, struct case_ *c)
 {
-    for (size_t i = 0; i < bed->claim.n; i++) {
-        const struct job *job = &bed->claim.jobs[i];
+    for (size_t i = 0; i < te->claim.n; i++) {
+        const struct job *job = &te->claim.jobs[i];
         bool fails = rng_below(&c->rng, 100) < c->percent;
-        bed->now_ms += STEP_MS;
-        assert_int_equal(fails ? bed_fail(bed, job, "network") : bed_succeed(bed, job), 0);
+        te->now_ms += STEP_MS;
+        assert_int_equal(fails ? te_fail(te, job, "network") : te_succeed(te, job), 0);
         c->calls++;
         c->failures += fails;
         if (c->changes && i % 20 == 0)
-            change_shared_rows(bed, c->others);
-        if (look_at(bed->engine, c->task).state != REDRIVE_BREAKER_CLOSED)
+            change_shared_rows(te, c->others);
+        if (look_at(te->engine, c->task).state != REDRIVE_BREAKER_CLOSED)
             return false;
     }
     return true;
@@ -97,17 +97,17 @@ static bool run_claimed(struct bed *bed, struct case_ *c)
 
 static enum redrive_breaker_state run_case(struct case_ *c, unsigned n_calls)
 {
-    struct bed bed;
-    bed_init(&bed, YAML);
-    struct engine *first = bed.engine;
+    struct test_engine te;
+    te_init(&te, YAML);
+    struct engine *first = te.engine;
     bool goes_on = true;
-    c->others = bed_second_engine(&bed);
+    c->others = te_second_engine(&te);
     rng_seed(&c->rng, 11);
     for (int round = 0; goes_on && c->calls < n_calls; round++) {
-        bed.engine = c->both && round % 2 ? c->others : first;
-        submit_many(&bed, c->task, TOGETHER);
-        assert_int_equal(claim_task(&bed, c->task, TOGETHER), TOGETHER);
-        goes_on = run_claimed(&bed, c);
+        te.engine = c->both && round % 2 ? c->others : first;
+        submit_many(&te, c->task, TOGETHER);
+        assert_int_equal(claim_task(&te, c->task, TOGETHER), TOGETHER);
+        goes_on = run_claimed(&te, c);
     }
     engine_flush(first);
     engine_flush(c->others);
@@ -115,9 +115,9 @@ static enum redrive_breaker_state run_case(struct case_ *c, unsigned n_calls)
     const double rate = (double)c->failures / c->calls;
     if (goes_on && status.rate != rate)
         fail_msg("the rate is %g, and should be %g", status.rate, rate);
-    bed.engine = first;
+    te.engine = first;
     engine_close(c->others);
-    bed_release(&bed);
+    te_release(&te);
     return status.state;
 }
 
@@ -161,16 +161,16 @@ TEST(the_last_calls_of_both_engines_are_counted)
 }
 
 /* As long as a job runs from its start to its settlement, by the clock of the store. */
-BED_TEST(slow_jobs_open_it, YAML)
+ENGINE_TEST(slow_jobs_open_it, YAML)
 {
     static const int64_t TOOK_MS[] = {2500, 2500, 2000, 2001};
-    struct engine *other = bed_second_engine(bed);
+    struct engine *other = te_second_engine(te);
     for (int i = 0; i < 4; i++) {
         assert_int_equal(i == 0 ? 0 : look_at(other, "sluggish").state, REDRIVE_BREAKER_CLOSED);
-        bed_submit(bed, "sluggish", NULL);
-        const struct job *job = bed_claim_one(bed);
-        bed->now_ms += TOOK_MS[i];
-        assert_int_equal(bed_succeed(bed, job), 0);
+        te_submit(te, "sluggish", NULL);
+        const struct job *job = te_claim_one(te);
+        te->now_ms += TOOK_MS[i];
+        assert_int_equal(te_succeed(te, job), 0);
     }
     struct redrive_breaker_status status = look_at(other, "sluggish");
     assert_int_equal(status.state, REDRIVE_BREAKER_OPEN);
@@ -185,59 +185,59 @@ static int fail_transaction(struct engine *e, struct op *op, struct redrive_err 
     return err_set(err, REDRIVE_E_INVALID, "no");
 }
 
-BED_TEST(a_transaction_that_fails_takes_no_counts_with_it, YAML)
+ENGINE_TEST(a_transaction_that_fails_takes_no_counts_with_it, YAML)
 {
-    submit_many(bed, "flaky", 30);
-    assert_int_equal(claim_task(bed, "flaky", 30), 30);
+    submit_many(te, "flaky", 30);
+    assert_int_equal(claim_task(te, "flaky", 30), 30);
     for (size_t i = 0; i < 30; i++) {
         struct op bad = {.apply = fail_transaction, .weight = 1};
         const bool fails = i >= 10 && i < 20;
-        const struct job *job = &bed->claim.jobs[i];
-        assert_int_equal(engine_apply_one(bed->engine, &bad, NULL), REDRIVE_E_INVALID);
-        assert_int_equal(fails ? bed_fail(bed, job, "network") : bed_succeed(bed, job), 0);
-        bed->now_ms++;
+        const struct job *job = &te->claim.jobs[i];
+        assert_int_equal(engine_apply_one(te->engine, &bad, NULL), REDRIVE_E_INVALID);
+        assert_int_equal(fails ? te_fail(te, job, "network") : te_succeed(te, job), 0);
+        te->now_ms++;
     }
-    struct redrive_breaker_status status = look_at(bed->engine, "flaky");
+    struct redrive_breaker_status status = look_at(te->engine, "flaky");
     assert_int_equal(status.state, REDRIVE_BREAKER_OPEN); /* 10 of 20, at the twentieth call */
     assert_true(status.rate == 0.5);
 }
 
-BED_TEST(successes_are_written_within_a_second, YAML)
+ENGINE_TEST(successes_are_written_within_a_second, YAML)
 {
-    struct engine *other = bed_second_engine(bed);
-    submit_many(bed, "flaky", 40);
-    assert_int_equal(claim_task(bed, "flaky", 40), 40);
+    struct engine *other = te_second_engine(te);
+    submit_many(te, "flaky", 40);
+    assert_int_equal(claim_task(te, "flaky", 40), 40);
     for (size_t i = 0; i < 40; i++)
-        assert_int_equal(bed_succeed(bed, &bed->claim.jobs[i]), 0);
+        assert_int_equal(te_succeed(te, &te->claim.jobs[i]), 0);
     assert_true(look_at(other, "flaky").rate < 0); /* one of them has made the row */
-    assert_in_range(engine_flush_ms(bed->engine), bed->now_ms, bed->now_ms + 1000);
-    bed->now_ms = engine_flush_ms(bed->engine);
-    engine_flush(bed->engine);
-    assert_int_equal(engine_flush_ms(bed->engine), INT64_MAX);
+    assert_in_range(engine_flush_ms(te->engine), te->now_ms, te->now_ms + 1000);
+    te->now_ms = engine_flush_ms(te->engine);
+    engine_flush(te->engine);
+    assert_int_equal(engine_flush_ms(te->engine), INT64_MAX);
     assert_true(look_at(other, "flaky").rate == 0);
     engine_close(other);
 }
 /* All claimed jobs in one transaction; every tenth fails, the last one does not. */
-static void settle_together(struct bed *bed)
+static void settle_together(struct test_engine *te)
 {
     struct settlement items[TOGETHER];
     struct settle_op op;
-    for (size_t i = 0; i < bed->claim.n; i++) {
-        const struct job_status *job = &bed->claim.jobs[i].status;
+    for (size_t i = 0; i < te->claim.n; i++) {
+        const struct job_status *job = &te->claim.jobs[i].status;
         items[i] = (struct settlement){
             .seq = job->seq, .token = job->token, .outcome = {.ending = ENDING_RAN}};
         if (i % 10 == 5)
             items[i].outcome.failure = (struct redrive_failure){.status = "network"};
     }
-    settle_op_init(&op, items, bed->claim.n);
-    assert_int_equal(engine_apply_one(bed->engine, &op.op, NULL), 0);
-    for (size_t i = 0; i < bed->claim.n; i++)
+    settle_op_init(&op, items, te->claim.n);
+    assert_int_equal(engine_apply_one(te->engine, &op.op, NULL), 0);
+    for (size_t i = 0; i < te->claim.n; i++)
         assert_int_equal(items[i].ret.code, 0);
 }
 
-static int64_t version_of_row(struct bed *bed)
+static int64_t version_of_row(struct test_engine *te)
 {
-    struct store *store = engine_store(bed->engine);
+    struct store *store = engine_store(te->engine);
     struct shared_page page = {0};
     const struct str all = {0};
     assert_int_equal(store_ops(store)->shared_list(store, SHARED_BREAKER, all, &page, NULL), 0);
@@ -248,48 +248,48 @@ static int64_t version_of_row(struct bed *bed)
 }
 
 /* The shared version as a transaction is told it. */
-static int64_t shared_version(struct bed *bed)
+static int64_t shared_version(struct test_engine *te)
 {
-    struct store *store = engine_store(bed->engine);
+    struct store *store = engine_store(te->engine);
     int64_t now_ms, version;
     store_ask(store);
-    assert_int_equal(store_ops(store)->begin(store, bed->now_ms, &now_ms, &version, NULL), 0);
+    assert_int_equal(store_ops(store)->begin(store, te->now_ms, &now_ms, &version, NULL), 0);
     store_ops(store)->rollback(store);
     return version;
 }
 
 /* Nobody else has to read anything again because of them. */
-BED_TEST(counts_do_not_raise_the_shared_version, YAML)
+ENGINE_TEST(counts_do_not_raise_the_shared_version, YAML)
 {
-    submit_many(bed, "flaky", TOGETHER);
-    assert_int_equal(claim_task(bed, "flaky", TOGETHER), TOGETHER);
-    settle_together(bed);
-    const int64_t version = shared_version(bed), row = version_of_row(bed);
-    submit_many(bed, "flaky", TOGETHER);
-    assert_int_equal(claim_task(bed, "flaky", TOGETHER), TOGETHER);
-    settle_together(bed);
-    bed->now_ms = engine_flush_ms(bed->engine);
-    engine_flush(bed->engine);
-    assert_true(version_of_row(bed) > row);
-    assert_int_equal(shared_version(bed), version);
+    submit_many(te, "flaky", TOGETHER);
+    assert_int_equal(claim_task(te, "flaky", TOGETHER), TOGETHER);
+    settle_together(te);
+    const int64_t version = shared_version(te), row = version_of_row(te);
+    submit_many(te, "flaky", TOGETHER);
+    assert_int_equal(claim_task(te, "flaky", TOGETHER), TOGETHER);
+    settle_together(te);
+    te->now_ms = engine_flush_ms(te->engine);
+    engine_flush(te->engine);
+    assert_true(version_of_row(te) > row);
+    assert_int_equal(shared_version(te), version);
 }
 
-BED_TEST(failures_far_from_opening_it_are_written_within_a_tenth_of_a_second, YAML)
+ENGINE_TEST(failures_far_from_opening_it_are_written_within_a_tenth_of_a_second, YAML)
 {
-    struct engine *other = bed_second_engine(bed);
+    struct engine *other = te_second_engine(te);
     int64_t version = 0;
     for (int round = 0; round < 4; round++) {
-        submit_many(bed, "flaky", TOGETHER);
-        assert_int_equal(claim_task(bed, "flaky", TOGETHER), TOGETHER);
-        settle_together(bed);
+        submit_many(te, "flaky", TOGETHER);
+        assert_int_equal(claim_task(te, "flaky", TOGETHER), TOGETHER);
+        settle_together(te);
         if (round == 0)
-            version = version_of_row(bed);
-        assert_int_equal(version_of_row(bed), version);
+            version = version_of_row(te);
+        assert_int_equal(version_of_row(te), version);
     }
-    assert_in_range(engine_flush_ms(bed->engine), bed->now_ms, bed->now_ms + 100);
-    bed->now_ms = engine_flush_ms(bed->engine);
-    engine_flush(bed->engine);
-    assert_true(version_of_row(bed) > version);
+    assert_in_range(engine_flush_ms(te->engine), te->now_ms, te->now_ms + 100);
+    te->now_ms = engine_flush_ms(te->engine);
+    engine_flush(te->engine);
+    assert_true(version_of_row(te) > version);
     assert_true(look_at(other, "flaky").rate == 0.1);
     engine_close(other);
 }

@@ -1,5 +1,5 @@
 /* Retry budgets: retries that would be too many wait, and use no attempt. */
-#include "engine/bed.h"
+#include "engine/engine_for_test.h"
 
 #include <stdio.h>
 
@@ -12,55 +12,55 @@
     "total_timeout: 0}, breaker: {failure_threshold: 100000, failure_rate: 0}"
 #define TENTH "retry_budget: {ratio: 0.1, window: 10s, min_per_second: 0.1}"
 
-static void start_and_fail(struct bed *bed, size_t n)
+static void start_and_fail(struct test_engine *te, size_t n)
 {
     struct job jobs[64];
-    assert_int_equal(bed_claim(bed, n), n);
-    memcpy(jobs, bed->claim.jobs, n * sizeof jobs[0]);
+    assert_int_equal(te_claim(te, n), n);
+    memcpy(jobs, te->claim.jobs, n * sizeof jobs[0]);
     for (size_t i = 0; i < n; i++)
-        assert_int_equal(bed_fail(bed, &jobs[i], "TRANSIENT_FAIL"), 0);
+        assert_int_equal(te_fail(te, &jobs[i], "TRANSIENT_FAIL"), 0);
 }
 
-static void submit(struct bed *bed, size_t n)
+static void submit(struct test_engine *te, size_t n)
 {
     for (size_t i = 0; i < n; i++)
-        (void)bed_submit(bed, "call", NULL);
+        (void)te_submit(te, "call", NULL);
 }
 
-static void succeed_all(struct bed *bed)
+static void succeed_all(struct test_engine *te)
 {
-    for (size_t i = 0; i < bed->claim.n; i++)
-        assert_int_equal(bed_succeed(bed, &bed->claim.jobs[i]), 0);
+    for (size_t i = 0; i < te->claim.n; i++)
+        assert_int_equal(te_succeed(te, &te->claim.jobs[i]), 0);
 }
 
 /* Three retries are due, and the reserve has one. */
-static void overdraw(struct bed *bed, const char *limits)
+static void overdraw(struct test_engine *te, const char *limits)
 {
     char yaml[512];
     (void)snprintf(yaml, sizeof yaml, "tasks: {call: {" RETRY ", limits: {%s}}}\n", limits);
-    bed_init(bed, yaml);
-    submit(bed, 3);
-    start_and_fail(bed, 3);
-    bed_pass(bed, 1000);
-    assert_int_equal(bed_claim(bed, 9), 1);
-    assert_int_equal(bed_count(bed, REDRIVE_STATE_PARKED), 2);
+    te_init(te, yaml);
+    submit(te, 3);
+    start_and_fail(te, 3);
+    te_pass(te, 1000);
+    assert_int_equal(te_claim(te, 9), 1);
+    assert_int_equal(te_count(te, REDRIVE_STATE_PARKED), 2);
 }
 
-static struct job oldest_parked(struct bed *bed)
+static struct job oldest_parked(struct test_engine *te)
 {
     for (int64_t seq = 1; seq < 100; seq++)
-        if (bed_state(bed, seq) == REDRIVE_STATE_PARKED)
-            return bed_job(bed, seq);
+        if (te_state(te, seq) == REDRIVE_STATE_PARKED)
+            return te_job(te, seq);
     fail_msg("no job is parked");
     return (struct job){0};
 }
 
 #define OVERDRAWN_TEST(test, ...) \
-    TEST_OF(test, struct bed, bed, overdraw(bed, __VA_ARGS__), bed_release(bed))
+    TEST_OF(test, struct test_engine, te, overdraw(te, __VA_ARGS__), te_release(te))
 
 OVERDRAWN_TEST(an_overdrawn_retry_is_parked_and_uses_no_attempt, TENTH)
 {
-    const struct job job = oldest_parked(bed);
+    const struct job job = oldest_parked(te);
     assert_int_equal(job.status.attempts, 1);
     assert_int_equal(job.status.deferrals, 1);
     assert_true(job.status.parked_by_limit);
@@ -68,16 +68,16 @@ OVERDRAWN_TEST(an_overdrawn_retry_is_parked_and_uses_no_attempt, TENTH)
 
 OVERDRAWN_TEST(time_lets_parked_retries_go, TENTH)
 {
-    succeed_all(bed);
-    bed_pass(bed, 9000);
-    assert_int_equal(bed_claim(bed, 9), 0);
-    bed_pass(bed, 1002);
-    assert_int_equal(bed_claim(bed, 9), 1);
-    succeed_all(bed);
-    bed_pass(bed, 10002);
-    assert_int_equal(bed_claim(bed, 9), 1);
-    succeed_all(bed);
-    assert_int_equal(bed_count(bed, REDRIVE_STATE_COMPLETED), 3);
+    succeed_all(te);
+    te_pass(te, 9000);
+    assert_int_equal(te_claim(te, 9), 0);
+    te_pass(te, 1002);
+    assert_int_equal(te_claim(te, 9), 1);
+    succeed_all(te);
+    te_pass(te, 10002);
+    assert_int_equal(te_claim(te, 9), 1);
+    succeed_all(te);
+    assert_int_equal(te_count(te, REDRIVE_STATE_COMPLETED), 3);
 }
 
 /* The reserve has one retry: a job that gives its start back leaves it for the next start. */
@@ -86,120 +86,120 @@ OVERDRAWN_TEST(a_start_that_uses_no_attempt_is_given_back, TENTH)
     static const struct outcome GIVEN_BACK[] = {{.ending = ENDING_RELEASED},
                                                 {.ending = ENDING_SNOOZED, .snooze_ms = 1000}};
     for (size_t i = 0; i < 2; i++) {
-        const struct job job = bed->claim.jobs[0];
-        assert_int_equal(bed_settle(bed, &job, &GIVEN_BACK[i]), 0);
-        bed_tick(bed);
-        assert_int_equal(bed_claim(bed, 9), 1);
+        const struct job job = te->claim.jobs[0];
+        assert_int_equal(te_settle(te, &job, &GIVEN_BACK[i]), 0);
+        te_tick(te);
+        assert_int_equal(te_claim(te, 9), 1);
     }
     /* A run that is cancelled has made its call. */
-    assert_int_equal(bed_change(bed, MOVE_CANCEL, bed->claim.jobs[0].status.seq), 0);
-    bed_tick(bed);
-    assert_int_equal(bed_claim(bed, 9), 0);
+    assert_int_equal(te_change(te, MOVE_CANCEL, te->claim.jobs[0].status.seq), 0);
+    te_tick(te);
+    assert_int_equal(te_claim(te, 9), 0);
 }
 
 OVERDRAWN_TEST(first_attempts_make_room_for_retries, TENTH)
 {
-    succeed_all(bed);
-    submit(bed, 16);
-    assert_int_equal(bed_claim(bed, 16), 16); /* and 3 of before: 1.9 */
-    succeed_all(bed);
-    bed_tick(bed);
-    assert_int_equal(bed_claim(bed, 9), 1);
-    succeed_all(bed);
-    submit(bed, 1);
-    assert_int_equal(bed_claim(bed, 1), 1);
-    succeed_all(bed);
-    bed_tick(bed);
-    assert_int_equal(bed_claim(bed, 9), 1);
-    assert_int_equal(bed_count(bed, REDRIVE_STATE_PARKED), 0);
+    succeed_all(te);
+    submit(te, 16);
+    assert_int_equal(te_claim(te, 16), 16); /* and 3 of before: 1.9 */
+    succeed_all(te);
+    te_tick(te);
+    assert_int_equal(te_claim(te, 9), 1);
+    succeed_all(te);
+    submit(te, 1);
+    assert_int_equal(te_claim(te, 1), 1);
+    succeed_all(te);
+    te_tick(te);
+    assert_int_equal(te_claim(te, 9), 1);
+    assert_int_equal(te_count(te, REDRIVE_STATE_PARKED), 0);
 }
 
 /* All three slots are free, and the two oldest that wait are retries. */
 OVERDRAWN_TEST(first_attempts_pass_retries_that_the_budget_holds, "concurrency: 3, " TENTH)
 {
-    submit(bed, 4);
-    assert_int_equal(bed_claim(bed, 9), 2); /* one retry runs */
-    const struct job first = bed->claim.jobs[0];
-    assert_int_equal(bed_count(bed, REDRIVE_STATE_PARKED), 4);
-    assert_int_equal(bed_succeed(bed, &first), 0);
-    bed_tick(bed);
-    assert_int_equal(bed_claim(bed, 9), 1);
-    assert_int_equal(bed->claim.jobs[0].status.attempts, 1);
-    assert_int_equal(bed_count(bed, REDRIVE_STATE_PARKED), 3);
+    submit(te, 4);
+    assert_int_equal(te_claim(te, 9), 2); /* one retry runs */
+    const struct job first = te->claim.jobs[0];
+    assert_int_equal(te_count(te, REDRIVE_STATE_PARKED), 4);
+    assert_int_equal(te_succeed(te, &first), 0);
+    te_tick(te);
+    assert_int_equal(te_claim(te, 9), 1);
+    assert_int_equal(te->claim.jobs[0].status.attempts, 1);
+    assert_int_equal(te_count(te, REDRIVE_STATE_PARKED), 3);
 }
 
 OVERDRAWN_TEST(a_budget_that_is_no_longer_configured_holds_nothing, TENTH)
 {
-    bed_reload(bed, "tasks: {call: {" RETRY "}}\n");
-    bed_pass(bed, GATE_LOOK_MS);
-    assert_int_equal(bed_claim(bed, 9), 2);
-    assert_int_equal(bed_count(bed, REDRIVE_STATE_PARKED), 0);
+    te_reload(te, "tasks: {call: {" RETRY "}}\n");
+    te_pass(te, GATE_LOOK_MS);
+    assert_int_equal(te_claim(te, 9), 2);
+    assert_int_equal(te_count(te, REDRIVE_STATE_PARKED), 0);
 }
 
 /* The reserve gives one in ten seconds: no retry of a task that is gone waits for ever. */
 OVERDRAWN_TEST(a_task_that_is_no_longer_configured_is_released, TENTH)
 {
-    bed_reload(bed, "strict_tasks: false\n");
-    bed_pass(bed, 10002);
-    assert_int_equal(bed_claim(bed, 9), 1);
-    succeed_all(bed);
-    bed_pass(bed, GATE_LOOK_MS);
-    assert_int_equal(bed_claim(bed, 9), 1);
+    te_reload(te, "strict_tasks: false\n");
+    te_pass(te, 10002);
+    assert_int_equal(te_claim(te, 9), 1);
+    succeed_all(te);
+    te_pass(te, GATE_LOOK_MS);
+    assert_int_equal(te_claim(te, 9), 1);
 }
 
-BED_TEST(tokens_stop_retries_at_half,
-         "tasks: {call: {" RETRY ", limits: {retry_budget: {max_tokens: 4, "
-         "token_ratio: 1.6, min_per_second: 0.01}}}}\n")
+ENGINE_TEST(tokens_stop_retries_at_half,
+            "tasks: {call: {" RETRY ", limits: {retry_budget: {max_tokens: 4, "
+            "token_ratio: 1.6, min_per_second: 0.01}}}}\n")
 {
-    submit(bed, 3);
-    start_and_fail(bed, 3); /* 1 is left */
-    submit(bed, 1);
-    bed_pass(bed, 1000);
-    assert_int_equal(bed_claim(bed, 9), 1); /* a first attempt always goes */
-    assert_int_equal(bed_count(bed, REDRIVE_STATE_PARKED), 3);
-    succeed_all(bed); /* 2.61 */
-    bed_tick(bed);
-    assert_int_equal(bed_claim(bed, 9), 1);
+    submit(te, 3);
+    start_and_fail(te, 3); /* 1 is left */
+    submit(te, 1);
+    te_pass(te, 1000);
+    assert_int_equal(te_claim(te, 9), 1); /* a first attempt always goes */
+    assert_int_equal(te_count(te, REDRIVE_STATE_PARKED), 3);
+    succeed_all(te); /* 2.61 */
+    te_tick(te);
+    assert_int_equal(te_claim(te, 9), 1);
 }
 
 /* What one process has used, another one does not have. */
 OVERDRAWN_TEST(processes_share_a_budget, TENTH)
 {
     const struct claim_filter filter = {.limit = 9};
-    struct engine *other = bed_second_engine(bed);
+    struct engine *other = te_second_engine(te);
     struct claim_op op;
     int64_t next_ms;
-    submit(bed, 1);
-    start_and_fail(bed, 1);
-    bed_pass(bed, 1000);
+    submit(te, 1);
+    start_and_fail(te, 1);
+    te_pass(te, 1000);
     claim_op_init(&op, &filter, STR("w"), 30000);
     assert_int_equal(engine_apply_one(other, &op.op, NULL), 0);
     assert_int_equal(op.n, 0);
-    assert_int_equal(bed_count(bed, REDRIVE_STATE_PARKED), 3);
+    assert_int_equal(te_count(te, REDRIVE_STATE_PARKED), 3);
     /* Its first attempts count in the same window. */
-    submit(bed, 26);
+    submit(te, 26);
     claim_op_release(&op);
     claim_op_init(&op, &(struct claim_filter){.limit = 26}, STR("w"), 30000);
     assert_int_equal(engine_apply_one(other, &op.op, NULL), 0);
     assert_int_equal(op.n, 26);
     assert_int_equal(engine_tick(other, &next_ms, NULL), 0);
-    assert_int_equal(bed_claim(bed, 9), 3);
+    assert_int_equal(te_claim(te, 9), 3);
     claim_op_release(&op);
     engine_close(other);
 }
 
 OVERDRAWN_TEST(a_job_tells_that_it_waits_for_the_budget, TENTH)
 {
-    struct store *store = engine_store(bed->engine);
+    struct store *store = engine_store(te->engine);
     const struct job_filter filter = {.states = 1 << REDRIVE_STATE_PARKED, .limit = 1};
     struct job_page page = {0};
     struct gate_info gate;
     struct buf out;
     struct json_writer w;
     assert_int_equal(store_ops(store)->list(store, &filter, &page, NULL), 0);
-    assert_int_equal(gate_read(store, &page.jobs[0], bed->now_ms, &gate, NULL), 0);
+    assert_int_equal(gate_read(store, &page.jobs[0], te->now_ms, &gate, NULL), 0);
     assert_true(gate.is_held && gate.is_limit && gate.is_budget);
-    assert_in_range(gate.may_go_ms, bed->now_ms + 9000, bed->now_ms + 10001);
+    assert_in_range(gate.may_go_ms, te->now_ms + 9000, te->now_ms + 10001);
     assert_string_equal(gate_wait_text(&gate), "when the retry budget has room");
     buf_init(&out, 4096);
     gate_write_text(&out, &gate);
@@ -218,9 +218,9 @@ OVERDRAWN_TEST(a_job_tells_that_it_waits_for_the_budget, TENTH)
 
 OVERDRAWN_TEST(limits_are_listed_with_their_budgets, "rate: 100/s, concurrency: 5, " TENTH)
 {
-    struct store *store = engine_store(bed->engine);
+    struct store *store = engine_store(te->engine);
     struct limit_page page = {0};
-    assert_int_equal(limits_read(store, (struct str){0}, bed->now_ms, &page, NULL), 0);
+    assert_int_equal(limits_read(store, (struct str){0}, te->now_ms, &page, NULL), 0);
     assert_int_equal(limits_count_parked(store, (struct str){0}, &page, NULL), 0);
     assert_int_equal(page.n, 1);
     const struct limit_info *limit = &page.limits[0];
@@ -267,14 +267,14 @@ TEST(the_row_reads_back_as_it_was)
 
 OVERDRAWN_TEST(a_budget_that_is_full_again_is_removed, TENTH)
 {
-    succeed_all(bed);
+    succeed_all(te);
     for (int i = 0; i < 3; i++) {
-        bed_pass(bed, 11000);
-        (void)bed_claim(bed, 9);
-        succeed_all(bed);
+        te_pass(te, 11000);
+        (void)te_claim(te, 9);
+        succeed_all(te);
     }
-    assert_int_equal(bed->engine->gates.limits.count, 1);
+    assert_int_equal(te->engine->gates.limits.count, 1);
     for (int i = 0; i < 12; i++)
-        bed_pass(bed, 600 * 1000);
-    assert_int_equal(bed->engine->gates.limits.count, 0);
+        te_pass(te, 600 * 1000);
+    assert_int_equal(te->engine->gates.limits.count, 0);
 }

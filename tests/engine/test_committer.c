@@ -1,5 +1,5 @@
 /* Many threads, one committer: everything that is handed in is answered once. */
-#include "engine/bed.h"
+#include "engine/engine_for_test.h"
 
 #include <pthread.h>
 #include <stdatomic.h>
@@ -28,11 +28,11 @@ static int64_t wall(void *ctx)
     return clock_wall_ms() + (is_ahead ? 2 * HOUR_MS : 0);
 }
 
-static struct committer *start_with(const char *url, struct bed *bed, void (*on_ready)(void *),
-                                    void *ctx)
+static struct committer *start_with(const char *url, struct test_engine *te,
+                                    void (*on_ready)(void *), void *ctx)
 {
     const struct store_options store_options = {.create = true, .origin = ORIGIN};
-    struct engine_options options = {.clock = wall, .seed = 3, .config = bed->config};
+    struct engine_options options = {.clock = wall, .seed = 3, .config = te->config};
     struct committer_options committer_options = {.on_ready = on_ready, .ready_ctx = ctx};
     struct committer *committer;
     assert_int_equal(store_open(url, &store_options, &options.store, NULL), 0);
@@ -42,9 +42,9 @@ static struct committer *start_with(const char *url, struct bed *bed, void (*on_
     return committer;
 }
 
-static struct committer *start(const char *url, struct bed *bed)
+static struct committer *start(const char *url, struct test_engine *te)
 {
-    return start_with(url, bed, NULL, NULL);
+    return start_with(url, te, NULL, NULL);
 }
 
 struct crew {
@@ -101,9 +101,9 @@ static void *work(void *arg)
     return crew;
 }
 
-BED_TEST(eight_threads_are_all_accounted_for, NULL)
+ENGINE_TEST(eight_threads_are_all_accounted_for, NULL)
 {
-    struct crew crew = {.committer = start(bed->url, bed)};
+    struct crew crew = {.committer = start(te->url, te)};
     pthread_t threads[N_THREADS];
     for (int i = 0; i < N_THREADS; i++)
         assert_int_equal(pthread_create(&threads[i], NULL, work, &crew), 0);
@@ -116,30 +116,30 @@ BED_TEST(eight_threads_are_all_accounted_for, NULL)
     assert_int_equal(crew.submitted, N_THREADS * N_JOBS);
     assert_int_equal(crew.completed, N_THREADS * N_JOBS);
     assert_int_equal(crew.refused, 0);
-    assert_int_equal(bed_count(bed, REDRIVE_STATE_COMPLETED), N_THREADS * N_JOBS);
-    assert_int_equal(bed_counter(bed, "jobs_completed", ""), N_THREADS * N_JOBS);
+    assert_int_equal(te_count(te, REDRIVE_STATE_COMPLETED), N_THREADS * N_JOBS);
+    assert_int_equal(te_counter(te, "jobs_completed", ""), N_THREADS * N_JOBS);
 }
 
-BED_TEST(job_is_due_without_anybody_asking, NULL)
+ENGINE_TEST(job_is_due_without_anybody_asking, NULL)
 {
-    struct committer *committer = start(bed->url, bed);
+    struct committer *committer = start(te->url, te);
     const struct job_spec spec = {.task = STR("t"), .delay_ms = 100};
     struct submit_op submit;
     assert_int_equal(submit_op_init(&submit, committer_engine(committer), &spec, 1, NULL), 0);
     assert_int_equal(committer_run(committer, &submit.op, NULL), 0);
     assert_int_equal(submit.answers[0].state, REDRIVE_STATE_SCHEDULED);
-    WAIT_FOR(bed_count(bed, REDRIVE_STATE_QUEUED) > 0);
+    WAIT_FOR(te_count(te, REDRIVE_STATE_QUEUED) > 0);
     submit_op_release(&submit);
     committer_stop(committer);
 }
 
-BED_TEST(change_by_another_process_is_noticed, NULL)
+ENGINE_TEST(change_by_another_process_is_noticed, NULL)
 {
-    struct committer *committer = start(bed->url, bed);
-    bed->now_ms = clock_wall_ms();
-    const struct job_spec spec = {.task = STR("t"), .process_after_ms = bed->now_ms + 100};
-    bed_submit_spec(bed, &spec); /* by an engine that nobody ticks */
-    WAIT_FOR(bed_count(bed, REDRIVE_STATE_QUEUED) > 0);
+    struct committer *committer = start(te->url, te);
+    te->now_ms = clock_wall_ms();
+    const struct job_spec spec = {.task = STR("t"), .process_after_ms = te->now_ms + 100};
+    te_submit_spec(te, &spec); /* by an engine that nobody ticks */
+    WAIT_FOR(te_count(te, REDRIVE_STATE_QUEUED) > 0);
     committer_stop(committer);
 }
 
@@ -163,49 +163,49 @@ static void submit_now(struct committer *committer, int64_t process_after_ms)
     submit_op_release(&op);
 }
 
-BED_TEST(word_is_given_when_jobs_become_ready, NULL)
+ENGINE_TEST(word_is_given_when_jobs_become_ready, NULL)
 {
     atomic_uint told = 0;
-    struct committer *committer = start_with(bed->url, bed, count_ready, &told);
+    struct committer *committer = start_with(te->url, te, count_ready, &told);
     submit_now(committer, 0);
     WAIT_FOR(told >= 1);
     unsigned before = told;
     submit_now(committer, clock_wall_ms() + 100);
     WAIT_FOR(told >= before + 1); /* when it is due, by nobody's doing */
     before = told;
-    bed->now_ms = clock_wall_ms();
-    bed_submit(bed, "t", "{}"); /* by another process */
+    te->now_ms = clock_wall_ms();
+    te_submit(te, "t", "{}"); /* by another process */
     WAIT_FOR(told >= before + 1);
     committer_stop(committer);
 }
 
 /* One who says that he is of this process, so that his notifications are not heard here. */
-BED_TEST(word_that_was_lost_costs_a_moment, NULL)
+ENGINE_TEST(word_that_was_lost_costs_a_moment, NULL)
 {
     atomic_uint told = 0;
     const struct store_options store_options = {.create = true, .origin = ORIGIN};
     struct engine_options options = {.clock = wall, .seed = 4};
-    assert_int_equal(store_open(bed->url, &store_options, &options.store, NULL), 0);
-    struct engine *bed_engine = bed->engine, *unheard;
+    assert_int_equal(store_open(te->url, &store_options, &options.store, NULL), 0);
+    struct engine *te_engine = te->engine, *unheard;
     assert_int_equal(engine_open(&options, &unheard, NULL), 0);
-    struct committer *committer = start_with(bed->url, bed, count_ready, &told);
-    bed->engine = unheard;
+    struct committer *committer = start_with(te->url, te, count_ready, &told);
+    te->engine = unheard;
     for (int i = 0; i < 3; i++) {
         const unsigned before = told;
-        bed_submit(bed, "t", "{}");
+        te_submit(te, "t", "{}");
         WAIT_FOR(told >= before + 1);
     }
-    bed->engine = bed_engine;
+    te->engine = te_engine;
     engine_close(unheard);
     committer_stop(committer);
 }
 
-BED_TEST(claim_sees_what_has_just_become_due, NULL)
+ENGINE_TEST(claim_sees_what_has_just_become_due, NULL)
 {
-    bed->now_ms = clock_wall_ms() - 1000;
-    const struct job_spec spec = {.task = STR("t"), .process_after_ms = bed->now_ms + 500};
-    bed_submit_spec(bed, &spec);
-    struct committer *committer = start(bed->url, bed);
+    te->now_ms = clock_wall_ms() - 1000;
+    const struct job_spec spec = {.task = STR("t"), .process_after_ms = te->now_ms + 500};
+    te_submit_spec(te, &spec);
+    struct committer *committer = start(te->url, te);
     const struct claim_filter filter = {.limit = 1};
     struct claim_op claim;
     claim_op_init(&claim, &filter, STR("w"), 0);
@@ -216,9 +216,9 @@ BED_TEST(claim_sees_what_has_just_become_due, NULL)
 }
 
 /* When the only cron entry was last marked; 0: not yet. */
-static int64_t cron_mark(struct bed *bed)
+static int64_t cron_mark(struct test_engine *te)
 {
-    struct store *store = engine_store(bed->engine);
+    struct store *store = engine_store(te->engine);
     RELEASED_BY(shared_page_release) struct shared_page page = {0};
     struct cron_entry_row row = {0};
     assert_int_equal(
@@ -236,11 +236,11 @@ static void ask_for_work(struct committer *committer)
     claim_op_release(&claim);
 }
 
-static bool has_marked(struct committer *committer, struct bed *bed)
+static bool has_marked(struct committer *committer, struct test_engine *te)
 {
     if (n_since == 0)
         ask_for_work(committer);
-    const int64_t mark_ms = cron_mark(bed);
+    const int64_t mark_ms = cron_mark(te);
     return mark_ms != 0 && mark_ms <= clock_wall_ms() + HOUR_MS;
 }
 
@@ -250,22 +250,22 @@ static bool has_marked(struct committer *committer, struct bed *bed)
 TEST(clock_that_was_set_back_makes_a_tick)
 {
     for (int n = 1; n <= 40; n++) {
-        struct bed bed;
-        bed_init(&bed, NULL);
-        bed.config = bed_config(&bed, "cron: {yearly: {task: t, schedule: \"0 0 1 1 *\"}}\n");
+        struct test_engine te;
+        te_init(&te, NULL);
+        te.config = te_config(&te, "cron: {yearly: {task: t, schedule: \"0 0 1 1 *\"}}\n");
         n_ahead = n;
         n_since = 0;
-        struct committer *committer = start(bed.url, &bed);
-        WAIT_FOR(has_marked(committer, &bed));
+        struct committer *committer = start(te.url, &te);
+        WAIT_FOR(has_marked(committer, &te));
         committer_stop(committer);
-        bed_release(&bed);
+        te_release(&te);
     }
     n_ahead = 0;
 }
 
 /* A claim may be made in the same transaction as a submit that came before it: then it finds the
  * job, or is told to look again. */
-BED_TEST(what_is_handed_in_together_is_found_by_the_next_look, NULL)
+ENGINE_TEST(what_is_handed_in_together_is_found_by_the_next_look, NULL)
 {
     struct submit_op submit;
     struct claim_op claim;
@@ -273,7 +273,7 @@ BED_TEST(what_is_handed_in_together_is_found_by_the_next_look, NULL)
     atomic_uint answered = 0;
     const struct job_spec spec = {.task = STR("t")};
     const struct claim_filter filter = {.limit = 1};
-    struct committer *committer = start(bed->url, bed);
+    struct committer *committer = start(te->url, te);
     assert_int_equal(submit_op_init(&submit, committer_engine(committer), &spec, 1, NULL), 0);
     claim_op_init(&claim, &filter, STR("w"), 0);
     submit.op.done = claim.op.done = count_answer;
@@ -294,7 +294,7 @@ BED_TEST(what_is_handed_in_together_is_found_by_the_next_look, NULL)
     committer_stop(committer);
 }
 
-BED_TEST(stop_answers_what_was_handed_in, NULL)
+ENGINE_TEST(stop_answers_what_was_handed_in, NULL)
 {
     enum {
         N = 200
@@ -302,7 +302,7 @@ BED_TEST(stop_answers_what_was_handed_in, NULL)
     static struct claim_op ops[N];
     const struct claim_filter filter = {.limit = 1};
     atomic_uint answered = 0;
-    struct committer *committer = start(bed->url, bed);
+    struct committer *committer = start(te->url, te);
     for (int i = 0; i < N; i++) {
         claim_op_init(&ops[i], &filter, STR("w"), 0);
         ops[i].op.done = count_answer;
@@ -345,7 +345,7 @@ static void note_answered(struct op *op, void *ctx)
     tally->answered++;
 }
 
-BED_TEST(one_transaction_takes_no_more_bytes_than_it_may, NULL)
+ENGINE_TEST(one_transaction_takes_no_more_bytes_than_it_may, NULL)
 {
     enum {
         N = 12
@@ -353,7 +353,7 @@ BED_TEST(one_transaction_takes_no_more_bytes_than_it_may, NULL)
     struct tally tally = {.applied = 0};
     struct noted ops[N];
     struct list all;
-    struct committer *committer = start(bed->url, bed);
+    struct committer *committer = start(te->url, te);
     list_init(&all);
     for (int i = 0; i < N; i++) {
         ops[i] = (struct noted){.op = {.apply = note_applied,
@@ -380,12 +380,12 @@ enum {
 };
 
 /* Hands in submits of a job whose id an application's open transaction holds. */
-static void *hand_in_blocked(struct bed *bed, struct committer *committer, struct submit_op *ops,
-                             atomic_uint *answered)
+static void *hand_in_blocked(struct test_engine *te, struct committer *committer,
+                             struct submit_op *ops, atomic_uint *answered)
 {
     const struct job_spec spec = {.task = STR("t"), .id = STR("taken")};
     void *session =
-        stores_postgres_hold(bed->url, "SELECT redrive.submit('t', '{}', id => 'taken')");
+        stores_postgres_hold(te->url, "SELECT redrive.submit('t', '{}', id => 'taken')");
     for (int i = 0; i < WAITING; i++) {
         assert_int_equal(submit_op_init(&ops[i], committer_engine(committer), &spec, 1, NULL), 0);
         ops[i].op.done = count_answer;
@@ -397,15 +397,15 @@ static void *hand_in_blocked(struct bed *bed, struct committer *committer, struc
 
 TEST(submits_that_wait_for_an_open_transaction_do_not_hold_others)
 {
-    struct bed bed;
+    struct test_engine te;
     struct submit_op ops[WAITING];
     atomic_uint answered = 0;
     if (strcmp(stores_name(), "postgres") != 0)
         skip(); /* on other stores applications have no transactions */
-    bed_init(&bed, NULL);
-    struct crew crew = {.committer = start(bed.url, &bed)};
+    te_init(&te, NULL);
+    struct crew crew = {.committer = start(te.url, &te)};
     assert_true(submit_some(&crew, 1)); /* the tenant is there */
-    void *session = hand_in_blocked(&bed, crew.committer, ops, &answered);
+    void *session = hand_in_blocked(&te, crew.committer, ops, &answered);
     for (int i = 0; i < 10; i++)
         assert_true(submit_some(&crew, 1) && work_some(&crew));
     assert_int_equal(crew.submitted, 11);
@@ -424,20 +424,20 @@ TEST(submits_that_wait_for_an_open_transaction_do_not_hold_others)
     assert_int_equal(answered, WAITING);
     for (int i = 0; i < WAITING; i++)
         submit_op_release(&ops[i]);
-    bed_release(&bed);
+    te_release(&te);
 }
 
 TEST(submits_that_wait_are_answered_when_it_stops)
 {
-    struct bed bed;
+    struct test_engine te;
     struct submit_op ops[WAITING];
     atomic_uint answered = 0;
     if (strcmp(stores_name(), "postgres") != 0)
         skip(); /* on other stores applications have no transactions */
-    bed_init(&bed, NULL);
-    struct crew crew = {.committer = start(bed.url, &bed)};
+    te_init(&te, NULL);
+    struct crew crew = {.committer = start(te.url, &te)};
     assert_true(submit_some(&crew, 1));
-    void *session = hand_in_blocked(&bed, crew.committer, ops, &answered);
+    void *session = hand_in_blocked(&te, crew.committer, ops, &answered);
     assert_true(submit_some(&crew, 1));
     committer_stop(crew.committer);
     assert_int_equal(answered, WAITING);
@@ -447,7 +447,7 @@ TEST(submits_that_wait_are_answered_when_it_stops)
         submit_op_release(&ops[i]);
     }
     stores_postgres_let_go(session);
-    bed_release(&bed);
+    te_release(&te);
 }
 
 /* ---- One that hangs -------------------------------------------------------------------------- */
@@ -476,25 +476,25 @@ static void *stop_hanging(void *arg)
 }
 
 /* By an engine that nobody ticks. */
-static void await_due_job(struct bed *bed, size_t n_queued)
+static void await_due_job(struct test_engine *te, size_t n_queued)
 {
-    bed->now_ms = clock_wall_ms();
-    const struct job_spec spec = {.task = STR("t"), .process_after_ms = bed->now_ms + 100};
-    bed_submit_spec(bed, &spec);
-    WAIT_FOR(bed_count(bed, REDRIVE_STATE_QUEUED) >= n_queued);
+    te->now_ms = clock_wall_ms();
+    const struct job_spec spec = {.task = STR("t"), .process_after_ms = te->now_ms + 100};
+    te_submit_spec(te, &spec);
+    WAIT_FOR(te_count(te, REDRIVE_STATE_QUEUED) >= n_queued);
 }
 
 static void check_time_is_kept_beside_one_that_hangs(bool stops)
 {
-    struct bed bed;
+    struct test_engine te;
     struct hanging h = {.may_go_on = false};
     const struct claim_filter filter = {
         .tasks = (struct str[]){STR("none")}, .n_tasks = 1, .limit = 1};
     pthread_t stopper;
-    bed_init(&bed, NULL);
-    h.committer = start(bed.url, &bed);
-    await_due_job(&bed, 1); /* so it is the leader */
-    struct committer *other = start(bed.url, &bed);
+    te_init(&te, NULL);
+    h.committer = start(te.url, &te);
+    await_due_job(&te, 1); /* so it is the leader */
+    struct committer *other = start(te.url, &te);
     claim_op_init(&h.op, &filter, STR("w"), 0);
     h.op.op.done = hang;
     h.op.op.done_ctx = &h;
@@ -502,7 +502,7 @@ static void check_time_is_kept_beside_one_that_hangs(bool stops)
     WAIT_FOR(h.hangs >= 1);
     if (stops)
         assert_int_equal(pthread_create(&stopper, NULL, stop_hanging, &h), 0);
-    await_due_job(&bed, 2);
+    await_due_job(&te, 2);
     h.may_go_on = true;
     if (stops)
         assert_int_equal(pthread_join(stopper, NULL), 0);
@@ -510,7 +510,7 @@ static void check_time_is_kept_beside_one_that_hangs(bool stops)
         committer_stop(h.committer);
     committer_stop(other);
     claim_op_release(&h.op);
-    bed_release(&bed);
+    te_release(&te);
 }
 
 TEST(another_is_leader_while_one_hangs)
@@ -547,15 +547,15 @@ static void count_upkeep(struct store *store)
 }
 
 /* A committer on a store with another commit. */
-static struct committer *start_on(struct bed *bed,
+static struct committer *start_on(struct test_engine *te,
                                   int (*commit)(struct store *, struct redrive_err *))
 {
     static struct store_ops ops;
     struct committer_options committer_options = {0};
     struct committer *committer;
-    struct engine_options options = {.clock = wall, .seed = 3, .config = bed->config};
+    struct engine_options options = {.clock = wall, .seed = 3, .config = te->config};
     assert_int_equal(
-        store_open(bed->url, &(struct store_options){.create = true}, &options.store, NULL), 0);
+        store_open(te->url, &(struct store_options){.create = true}, &options.store, NULL), 0);
     original = store_ops(options.store);
     ops = *original;
     ops.commit = commit;
@@ -566,9 +566,9 @@ static struct committer *start_on(struct bed *bed,
     return committer;
 }
 
-BED_TEST(idle_committer_sees_to_its_store, NULL)
+ENGINE_TEST(idle_committer_sees_to_its_store, NULL)
 {
-    struct crew crew = {.committer = start_on(bed, commit_and_want_upkeep)};
+    struct crew crew = {.committer = start_on(te, commit_and_want_upkeep)};
     assert_true(submit_some(&crew, 4));
     WAIT_FOR(upkeeps > 0);
     committer_stop(crew.committer);
@@ -599,10 +599,10 @@ static void *submit_again_and_again(void *arg)
 /* How many transactions it takes. */
 static unsigned count_transactions(void)
 {
-    struct bed bed;
+    struct test_engine te;
     pthread_t threads[N_THREADS];
-    bed_init(&bed, NULL);
-    struct crew crew = {.committer = start_on(&bed, commit_far_away)};
+    te_init(&te, NULL);
+    struct crew crew = {.committer = start_on(&te, commit_far_away)};
     commits = 0;
     for (int i = 0; i < N_THREADS; i++)
         assert_int_equal(pthread_create(&threads[i], NULL, submit_again_and_again, &crew), 0);
@@ -610,7 +610,7 @@ static unsigned count_transactions(void)
         assert_int_equal(pthread_join(threads[i], NULL), 0);
     committer_stop(crew.committer);
     assert_int_equal(crew.submitted, N_THREADS * ROUNDS);
-    bed_release(&bed);
+    te_release(&te);
     return commits;
 }
 

@@ -63,9 +63,9 @@ TEST(the_source_is_left_as_it_is)
 
 PAIR_TEST(an_empty_store_arrives, "memory")
 {
-    kit_pause(&p->from, STR("acme"), STR("main"));
+    ts_pause(&p->from, STR("acme"), STR("main"));
     pair_run(p);
-    assert_int_equal(kit_shared(&p->to, SHARED_PAUSE, (struct str){0})->n, 1);
+    assert_int_equal(ts_shared(&p->to, SHARED_PAUSE, (struct str){0})->n, 1);
 }
 
 PAIR_TEST(many_pages_arrive_in_order, "memory")
@@ -107,7 +107,7 @@ PAIR_TEST(workers_stay_behind, "memory")
 {
     put_row(&p->from, SHARED_WORKER, "w1", "{\"seen_ms\":1}");
     pair_run(p);
-    assert_int_equal(kit_shared(&p->to, SHARED_WORKER, (struct str){0})->n, 0);
+    assert_int_equal(ts_shared(&p->to, SHARED_WORKER, (struct str){0})->n, 0);
 }
 
 PAIR_TEST(a_dry_run_counts_and_writes_nothing, "memory")
@@ -156,26 +156,26 @@ static bool stop_after_the_first_page(void *ctx, const char *phase, uint64_t don
 /* As a client that does not know of the move. */
 static bool submit_meanwhile(void *ctx, const char *phase, uint64_t done, uint64_t total)
 {
-    struct kit *other = ctx;
+    struct test_store *other = ctx;
     (void)done;
     (void)total;
     if (strcmp(phase, "copy") == 0 && other->store) {
         put_many(other, "late", 1);
-        kit_close(other);
-        *other = (struct kit){0};
+        ts_close(other);
+        *other = (struct test_store){0};
     }
     return true;
 }
 
 PAIR_TEST(what_comes_meanwhile_is_told, stores_name())
 {
-    struct kit other;
+    struct test_store other;
     if (!(store_ops(p->from.store)->capabilities & STORE_SHARED)) {
         pair_close(p);
         skip();
     }
     put_many(&p->from, "job", 10);
-    kit_join(&other, &p->from);
+    ts_join(&other, &p->from);
     p->options.progress = submit_meanwhile;
     p->options.ctx = &other;
     assert_int_equal(pair_try(p), 0);
@@ -210,7 +210,7 @@ PAIR_TEST(a_job_that_was_worked_on_is_told_and_left, "memory")
 {
     put_many(&p->from, "job", 3);
     pair_run(p);
-    kit_start(&p->to, LIST(&p->to)->jobs[1].status.seq);
+    ts_start(&p->to, LIST(&p->to)->jobs[1].status.seq);
     check_difference(p, "job job-1 of tenant acme: state");
     assert_int_equal(p->report.findings.differing, 1);
     assert_int_equal(p->report.findings.missing, 0);
@@ -223,13 +223,13 @@ PAIR_TEST(a_job_that_was_worked_on_is_told_and_left, "memory")
 PAIR_TEST(a_difference_in_the_history_is_found, "memory")
 {
     for (int i = 0; i < 2; i++) {
-        struct kit *kit = i == 0 ? &p->from : &p->to;
-        int64_t seq = PUT(kit, .id = STR("a"));
+        struct test_store *ts = i == 0 ? &p->from : &p->to;
+        int64_t seq = PUT(ts, .id = STR("a"));
         for (int run = 0; run < 2; run++) {
-            uint64_t token = kit_start(kit, seq);
-            kit_settle(kit, seq, token, decision_retrying(i == 1 && run == 0 ? 1 : 0));
-            kit->now_ms += 5;
-            kit_promote(kit, 1, &(int64_t){0});
+            uint64_t token = ts_start(ts, seq);
+            ts_settle(ts, seq, token, decision_retrying(i == 1 && run == 0 ? 1 : 0));
+            ts->now_ms += 5;
+            ts_promote(ts, 1, &(int64_t){0});
         }
     }
     check_difference(p, "job a of tenant acme: attempt delay_ms");
@@ -247,17 +247,16 @@ TEST(a_planted_difference_is_found_in_every_part)
         pair_open(&p, "memory");
         PUT(&p.from, .id = STR("a"));
         put_row(&p.from, SHARED_BREAKER, "smtp", "closed");
-        kit_count(&p.from, (struct counter){STR("acme"), STR("completed"), {0}, 7});
-        kit_import_keys(&p.from, &(struct remembered_key){STR("acme"), STR("k1"), STR("x"), 5}, 1);
+        ts_count(&p.from, (struct counter){STR("acme"), STR("completed"), {0}, 7});
+        ts_import_keys(&p.from, &(struct remembered_key){STR("acme"), STR("k1"), STR("x"), 5}, 1);
         if (part == 2)
-            kit_import_keys(&p.to, &(struct remembered_key){STR("acme"), STR("k1"), STR("y"), 5},
-                            1);
+            ts_import_keys(&p.to, &(struct remembered_key){STR("acme"), STR("k1"), STR("y"), 5}, 1);
         else
             pair_run(&p);
         if (part == 0)
             change_row(&p.to, SHARED_BREAKER, "open");
         if (part == 1)
-            kit_count(&p.to, (struct counter){STR("acme"), STR("completed"), {0}, 1});
+            ts_count(&p.to, (struct counter){STR("acme"), STR("completed"), {0}, 1});
         check_difference(&p, TEXTS[part]);
         assert_int_equal(p.report.findings.others, 1);
         pair_close(&p);
@@ -271,8 +270,8 @@ PAIR_TEST(rows_of_a_store_that_was_only_set_up_are_replaced, "memory")
     put_row(&p->to, SHARED_CRON, "nightly", "never ticked");
     put_row(&p->to, SHARED_TASK, "mail", "{}");
     pair_run(p);
-    check_str(kit_shared(&p->to, SHARED_CRON, (struct str){0})->rows[0].value, "ticked at 5");
-    assert_int_equal(kit_shared(&p->to, SHARED_TASK, (struct str){0})->n, 1);
+    check_str(ts_shared(&p->to, SHARED_CRON, (struct str){0})->rows[0].value, "ticked at 5");
+    assert_int_equal(ts_shared(&p->to, SHARED_TASK, (struct str){0})->n, 1);
 }
 
 /* ---- What is refused ------------------------------------------------------------------------- */
@@ -284,7 +283,7 @@ TEST(workers_that_are_alive_are_a_reason_not_to)
         char value[64];
         pair_open(&p, "memory");
         PUT(&p.from, .id = STR("a"));
-        snprintf(value, sizeof value, "{\"pid\":7,\"seen_ms\":%" PRId64 "}", KIT_START_MS - 1000);
+        snprintf(value, sizeof value, "{\"pid\":7,\"seen_ms\":%" PRId64 "}", TS_START_MS - 1000);
         put_row(side == 0 ? &p.from : &p.to, SHARED_WORKER, "w1", value);
         assert_int_equal(pair_try(&p), REDRIVE_E_STATE);
         assert_non_null(
@@ -313,7 +312,7 @@ TEST(the_first_three_of_the_workers_are_named)
             char name[16], value[96];
             snprintf(name, sizeof name, "w%d", w);
             snprintf(value, sizeof value, "{%s\"seen_ms\":%" PRId64 "}",
-                     w == 1 ? "" : "\"pid\":7,\"host\":\"a\",", KIT_START_MS - 1000);
+                     w == 1 ? "" : "\"pid\":7,\"host\":\"a\",", TS_START_MS - 1000);
             put_row(&p.from, SHARED_WORKER, name, value);
         }
         assert_int_equal(pair_try(&p), REDRIVE_E_STATE);
@@ -341,8 +340,8 @@ PAIR_TEST(an_existing_store_can_be_added_to, "memory")
     put_row(&p->from, SHARED_BREAKER, "smtp", "closed");
     put_row(&p->to, SHARED_BREAKER, "smtp", "open");
     put_row(&p->from, SHARED_BREAKER, "sms", "closed");
-    kit_count(&p->from, (struct counter){STR("acme"), STR("completed"), {0}, 7});
-    kit_count(&p->to, (struct counter){STR("acme"), STR("completed"), {0}, 100});
+    ts_count(&p->from, (struct counter){STR("acme"), STR("completed"), {0}, 7});
+    ts_count(&p->to, (struct counter){STR("acme"), STR("completed"), {0}, 100});
     p->options.into_existing = true;
     for (int run = 0; run < 2; run++) {
         assert_int_equal(pair_try(p), 0);
@@ -350,7 +349,7 @@ PAIR_TEST(an_existing_store_can_be_added_to, "memory")
         assert_int_equal(p->report.copied, run == 0 ? 5 : 0);
         assert_int_equal(LIST(&p->to)->n, 9);
         assert_int_equal(counter_of(&p->to, "completed"), 107);
-        struct shared_page *rows = kit_shared(&p->to, SHARED_BREAKER, (struct str){0});
+        struct shared_page *rows = ts_shared(&p->to, SHARED_BREAKER, (struct str){0});
         assert_int_equal(rows->n, 2);
         check_str(rows->rows[1].value, "open");
     }

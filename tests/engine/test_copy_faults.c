@@ -128,7 +128,7 @@ PAIR_TEST(a_row_that_is_refused_is_put_again, "memory")
     p->options.to = wrap_store(&busy.wrap);
     pair_run(p);
     assert_int_equal(busy.calls, 2);
-    assert_int_equal(kit_shared(&p->to, SHARED_BREAKER, (struct str){0})->n, 1);
+    assert_int_equal(ts_shared(&p->to, SHARED_BREAKER, (struct str){0})->n, 1);
 }
 
 TEST(a_destination_that_is_never_free_is_given_up)
@@ -145,17 +145,17 @@ TEST(a_destination_that_is_never_free_is_given_up)
 static void check_sameness(struct store *a, struct store *b, bool expected)
 {
     bool is_same = !expected;
-    assert_int_equal(copy_is_same_store(a, b, KIT_START_MS, &is_same, NULL), 0);
+    assert_int_equal(copy_is_same_store(a, b, TS_START_MS, &is_same, NULL), 0);
     assert_int_equal(is_same, expected);
 }
 
 TEST(two_handles_on_one_store_are_found_out)
 {
     struct pair p;
-    struct kit again;
+    struct test_store again;
     struct busy busy;
     pair_open_busy(&p, &busy, 2);
-    kit_join(&again, &p.to);
+    ts_join(&again, &p.to);
     put_row(&p.from, SHARED_WORKER, "worker", "{}");
     put_row(&p.to, SHARED_WORKER, "worker", "{}");
     check_sameness(p.to.store, again.store, true);
@@ -163,8 +163,8 @@ TEST(two_handles_on_one_store_are_found_out)
     check_sameness(p.from.store, p.to.store, false);
     check_sameness(p.to.store, p.from.store, false);
     /* And nothing of it stays. */
-    assert_int_equal(kit_shared(&p.to, SHARED_WORKER, (struct str){0})->n, 1);
-    assert_int_equal(kit_shared(&p.from, SHARED_WORKER, (struct str){0})->n, 1);
-    kit_close(&again);
+    assert_int_equal(ts_shared(&p.to, SHARED_WORKER, (struct str){0})->n, 1);
+    assert_int_equal(ts_shared(&p.from, SHARED_WORKER, (struct str){0})->n, 1);
+    ts_close(&again);
     pair_close(&p);
 }

@@ -9,27 +9,27 @@
 #define RULE_OF(on_, dead) ((struct after_rule){AFTER_##on_, AFTER_DEAD_##dead})
 
 /* A child that waits for these jobs, all by the same rule. Its tenant is theirs. */
-static int64_t put_child(struct kit *kit, const char *id, struct after_rule rule, size_t n,
+static int64_t put_child(struct test_store *ts, const char *id, struct after_rule rule, size_t n,
                          const int64_t *parents)
 {
-    const struct store_ops *ops = store_ops(kit->store);
-    kit_begin(kit);
+    const struct store_ops *ops = store_ops(ts->store);
+    ts_begin(ts);
     const int64_t child =
-        PUT(kit, .id = str_of(id), .parents = (uint32_t)n, .open_parents = (uint32_t)n);
+        PUT(ts, .id = str_of(id), .parents = (uint32_t)n, .open_parents = (uint32_t)n);
     for (size_t i = 0; i < n; i++) {
         const struct job_edge edge = {.parent = parents[i], .child = child, .rule = rule};
         const struct edge_move adopt = {parents[i], 1};
         struct move_result result;
-        assert_int_equal(ops->move(kit->store, ADOPTS(&adopt, 1), &result, NULL), 0);
-        assert_int_equal(ops->edges_put(kit->store, &edge, 1, NULL), 0);
+        assert_int_equal(ops->move(ts->store, ADOPTS(&adopt, 1), &result, NULL), 0);
+        assert_int_equal(ops->edges_put(ts->store, &edge, 1, NULL), 0);
     }
-    kit_commit(kit);
+    ts_commit(ts);
     return child;
 }
 
-static struct job *job_of(struct kit *kit, const char *id)
+static struct job *job_of(struct test_store *ts, const char *id)
 {
-    struct job_page *page = LIST(kit);
+    struct job_page *page = LIST(ts);
     for (size_t i = 0; i < page->n; i++)
         if (str_is(page->jobs[i].spec.id, id))
             return &page->jobs[i];
@@ -37,26 +37,26 @@ static struct job *job_of(struct kit *kit, const char *id)
     return NULL;
 }
 
-static enum redrive_state state_of(struct kit *kit, const char *id)
+static enum redrive_state state_of(struct test_store *ts, const char *id)
 {
-    return job_of(kit, id)->status.state;
+    return job_of(ts, id)->status.state;
 }
 
-static void check_skipped(struct kit *kit, const char *id, const char *message)
+static void check_skipped(struct test_store *ts, const char *id, const char *message)
 {
-    const struct job *job = job_of(kit, id);
+    const struct job *job = job_of(ts, id);
     assert_int_equal(job->status.state, REDRIVE_STATE_CANCELLED);
     assert_int_equal(job->status.reason, REDRIVE_REASON_SKIPPED);
     check_str(job->status.error.message, message);
 }
 
 /* The outcome of the edge of a child that has one. */
-static enum after_outcome outcome_of(struct kit *kit, const char *id)
+static enum after_outcome outcome_of(struct test_store *ts, const char *id)
 {
-    const int64_t child = job_of(kit, id)->status.seq;
+    const int64_t child = job_of(ts, id)->status.seq;
     struct edge_page page = {0};
-    const struct store_ops *ops = store_ops(kit->store);
-    assert_int_equal(ops->edges(kit->store, EDGES_FROM_PARENTS, &child, 1, &page, NULL), 0);
+    const struct store_ops *ops = store_ops(ts->store);
+    assert_int_equal(ops->edges(ts->store, EDGES_FROM_PARENTS, &child, 1, &page, NULL), 0);
     assert_int_equal(page.n, 1);
     const enum after_outcome outcome = page.edges[0].outcome;
     edge_page_release(&page);
@@ -70,7 +70,7 @@ static void open_with_parent(struct pair *p, enum redrive_state state, struct af
     const int64_t parent = PUT(&p->from, .id = STR("parent"));
     const int64_t child = put_child(&p->from, "child", rule, 1, &parent);
     (void)put_child(&p->from, "grandchild", RULE_OF(SUCCESS, WAIT), 1, &child);
-    kit_put_in(&p->to, state, &(struct job_spec){.id = STR("parent")});
+    ts_put_in(&p->to, state, &(struct job_spec){.id = STR("parent")});
     p->options.into_existing = true;
     assert_int_equal(pair_try(p), 0);
     assert_int_equal(findings_are_same(&p->report.findings), state == REDRIVE_STATE_QUEUED);
@@ -112,7 +112,7 @@ PAIR_TEST(children_that_are_left_to_a_tick_are_skipped_by_the_copy, "memory")
     check_skipped(&p->to, "child",
                   "job 'parent', which it waited for (on: success), ended as cancelled");
     assert_int_equal(state_of(&p->to, "grandchild"), REDRIVE_STATE_CANCELLED);
-    assert_int_equal(kit_shared(&p->to, SHARED_CANCEL, (struct str){0})->n, 1);
+    assert_int_equal(ts_shared(&p->to, SHARED_CANCEL, (struct str){0})->n, 1);
 }
 
 TEST(a_dead_parent_decides_by_its_rule)
@@ -153,8 +153,8 @@ PAIR_TEST(a_child_that_is_dead_loses_its_open_edge, "memory")
                                     .kind = MOVE_END,
                                     .to = REDRIVE_STATE_DEAD_LETTER,
                                     .reason = REDRIVE_REASON_DEADLINE};
-    assert_int_equal(kit_change(&p->from, &end).code, 0);
-    kit_put_in(&p->to, REDRIVE_STATE_COMPLETED, &(struct job_spec){.id = STR("parent")});
+    assert_int_equal(ts_change(&p->from, &end).code, 0);
+    ts_put_in(&p->to, REDRIVE_STATE_COMPLETED, &(struct job_spec){.id = STR("parent")});
     p->options.into_existing = true;
     assert_int_equal(pair_try(p), 0);
     assert_int_equal(state_of(&p->to, "child"), REDRIVE_STATE_DEAD_LETTER);
@@ -182,7 +182,7 @@ PAIR_TEST(a_store_of_its_own_jobs_takes_a_workflow_as_it_is, "memory")
 
 /* Workers may begin before an import has ended. */
 struct meanwhile {
-    struct kit *to;
+    struct test_store *to;
     struct load load;
     bool is_done;
 };
@@ -202,7 +202,7 @@ static int load_and_end_the_first(void *ctx, const struct record_batch *batch,
             continue;
         const struct change_move cancel = {.seq = LIST(m->to)->jobs[0].status.seq,
                                            .kind = MOVE_CANCEL};
-        assert_int_equal(kit_change(m->to, &cancel).code, 0);
+        assert_int_equal(ts_change(m->to, &cancel).code, 0);
         m->is_done = true;
     }
     return 0;
@@ -213,7 +213,7 @@ PAIR_TEST(a_parent_that_ends_during_an_import_decides, "memory")
     const int64_t parent = PUT(&p->from, .id = STR("parent"));
     (void)put_child(&p->from, "child", RULE_OF(END, WAIT), 1, &parent);
     struct meanwhile m = {.to = &p->to,
-                          .load = {.store = p->to.store, .name = STR("x"), .now_ms = KIT_START_MS}};
+                          .load = {.store = p->to.store, .name = STR("x"), .now_ms = TS_START_MS}};
     const struct source source = {.store = p->from.store};
     assert_int_equal(source_give(&source, load_and_end_the_first, &m, &p->err), 0);
     assert_int_equal(state_of(&p->to, "child"), REDRIVE_STATE_QUEUED);

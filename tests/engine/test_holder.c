@@ -1,5 +1,5 @@
 /* What holds a parked job, and when it may go. */
-#include "engine/bed.h"
+#include "engine/engine_for_test.h"
 
 #include "base/text/buf.h"
 #include "engine/gates/view.h"
@@ -13,14 +13,14 @@ static const char YAML[] =
     "  fixed: {breaker: {key: shared-word}}\n"
     "  hosts: {breaker: {key: \"{payload.host}\"}}\n";
 
-static struct gate_info gate_of(struct bed *bed, int64_t seq)
+static struct gate_info gate_of(struct test_engine *te, int64_t seq)
 {
     const struct job_filter filter = {.after_seq = seq - 1, .limit = 1};
-    struct store *store = engine_store(bed->engine);
+    struct store *store = engine_store(te->engine);
     static struct job_page page; /* the key is the job's */
     struct gate_info gate;
     assert_int_equal(store_ops(store)->list(store, &filter, &page, NULL), 0);
-    assert_int_equal(gate_read(store, &page.jobs[0], bed->now_ms, &gate, NULL), 0);
+    assert_int_equal(gate_read(store, &page.jobs[0], te->now_ms, &gate, NULL), 0);
     return gate;
 }
 
@@ -37,56 +37,56 @@ static void check_json(const struct gate_info *gate, const char *expected)
     buf_release(&out);
 }
 
-static void by_hand(struct bed *bed, const char *key, enum breaker_verb verb)
+static void by_hand(struct test_engine *te, const char *key, enum breaker_verb verb)
 {
     struct breaker_op op;
     breaker_op_init(&op, (struct str){0}, str_of(key), verb);
-    assert_int_equal(engine_apply_one(bed->engine, &op.op, NULL), 0);
+    assert_int_equal(engine_apply_one(te->engine, &op.op, NULL), 0);
 }
 
-BED_TEST(a_breaker_tells_when_its_next_probe_goes, YAML)
+ENGINE_TEST(a_breaker_tells_when_its_next_probe_goes, YAML)
 {
-    by_hand(bed, "call", BREAKER_SIMULATE_FAILURE);
-    const int64_t opened_ms = bed->now_ms;
+    by_hand(te, "call", BREAKER_SIMULATE_FAILURE);
+    const int64_t opened_ms = te->now_ms;
     int64_t seqs[3];
     for (int i = 0; i < 3; i++)
-        seqs[i] = bed_submit(bed, "call", NULL);
-    assert_false(gate_of(bed, seqs[0]).is_held);
-    assert_int_equal(bed_claim(bed, 3), 0);
-    bed->now_ms += 1000;
-    struct gate_info gate = gate_of(bed, seqs[0]);
+        seqs[i] = te_submit(te, "call", NULL);
+    assert_false(gate_of(te, seqs[0]).is_held);
+    assert_int_equal(te_claim(te, 3), 0);
+    te->now_ms += 1000;
+    struct gate_info gate = gate_of(te, seqs[0]);
     assert_true(gate.is_held && !gate.is_limit);
     assert_int_equal(gate.may_go_ms, opened_ms + 30000);
     assert_string_equal(gate_wait_text(&gate), "the next probe");
     check_json(&gate, "{\"held_by\":{\"kind\":\"breaker\",\"key\":\"call\",\"state\":\"open\","
                       "\"may_go_at\":\"2026-01-01T00:00:30.000Z\"}}");
     /* While the probe is out, the others wait for its answer. */
-    bed_pass(bed, 29000);
-    const struct job *probe = bed_claim_one(bed);
+    te_pass(te, 29000);
+    const struct job *probe = te_claim_one(te);
     const int64_t waits = probe->status.seq == seqs[2] ? seqs[1] : seqs[2];
-    gate = gate_of(bed, waits);
+    gate = gate_of(te, waits);
     assert_int_equal(gate.state, REDRIVE_BREAKER_HALF_OPEN);
     assert_int_equal(gate.may_go_ms, 0);
     assert_string_equal(gate_wait_text(&gate), "when the probes that are out have succeeded");
     /* After it has closed they are let go at its pace. */
-    assert_int_equal(bed_succeed(bed, probe), 0);
-    gate = gate_of(bed, waits);
+    assert_int_equal(te_succeed(te, probe), 0);
+    gate = gate_of(te, waits);
     assert_int_equal(gate.state, REDRIVE_BREAKER_CLOSED);
-    assert_in_range(gate.may_go_ms, bed->now_ms, bed->now_ms + 1000);
-    by_hand(bed, "call", BREAKER_TRIP);
-    gate = gate_of(bed, waits);
+    assert_in_range(gate.may_go_ms, te->now_ms, te->now_ms + 1000);
+    by_hand(te, "call", BREAKER_TRIP);
+    gate = gate_of(te, waits);
     assert_int_equal(gate.may_go_ms, 0);
     assert_string_equal(gate_wait_text(&gate), "when it is reset by hand");
 }
 
-BED_TEST(a_limit_tells_when_its_rate_has_room, YAML)
+ENGINE_TEST(a_limit_tells_when_its_rate_has_room, YAML)
 {
-    bed_submit(bed, "paced", NULL);
-    int64_t waits = bed_submit(bed, "paced", NULL);
-    assert_int_equal(bed_claim(bed, 2), 1);
-    struct gate_info gate = gate_of(bed, waits);
+    te_submit(te, "paced", NULL);
+    int64_t waits = te_submit(te, "paced", NULL);
+    assert_int_equal(te_claim(te, 2), 1);
+    struct gate_info gate = gate_of(te, waits);
     assert_true(gate.is_held && gate.is_limit);
-    assert_int_equal(gate.may_go_ms, bed->now_ms + 60000);
+    assert_int_equal(gate.may_go_ms, te->now_ms + 60000);
     assert_int_equal(gate.rate.count, 1);
     struct buf text;
     buf_init(&text, 1 << 16);
@@ -95,12 +95,12 @@ BED_TEST(a_limit_tells_when_its_rate_has_room, YAML)
     buf_release(&text);
 }
 
-BED_TEST(a_limit_on_concurrency_waits_for_a_job_to_end, YAML)
+ENGINE_TEST(a_limit_on_concurrency_waits_for_a_job_to_end, YAML)
 {
-    bed_submit(bed, "single", NULL);
-    int64_t waits = bed_submit(bed, "single", NULL);
-    assert_int_equal(bed_claim(bed, 2), 1);
-    struct gate_info gate = gate_of(bed, waits);
+    te_submit(te, "single", NULL);
+    int64_t waits = te_submit(te, "single", NULL);
+    assert_int_equal(te_claim(te, 2), 1);
+    struct gate_info gate = gate_of(te, waits);
     assert_int_equal(gate.may_go_ms, 0);
     assert_int_equal(gate.slots.used, 1);
     assert_string_equal(gate_wait_text(&gate), "when a running job ends");
@@ -108,14 +108,14 @@ BED_TEST(a_limit_on_concurrency_waits_for_a_job_to_end, YAML)
 
 /* ---- Breakers of tasks that no job has met --------------------------------------------------- */
 
-BED_TEST(declared_tasks_have_breakers_from_the_start, YAML)
+ENGINE_TEST(declared_tasks_have_breakers_from_the_start, YAML)
 {
     struct breaker_page page = {0};
-    struct store *store = engine_store(bed->engine);
-    by_hand(bed, "call", BREAKER_TRIP);
-    assert_int_equal(breakers_read(store, (struct str){0}, bed->now_ms, &page, NULL), 0);
+    struct store *store = engine_store(te->engine);
+    by_hand(te, "call", BREAKER_TRIP);
+    assert_int_equal(breakers_read(store, (struct str){0}, te->now_ms, &page, NULL), 0);
     assert_int_equal(page.n, 1);
-    assert_int_equal(breakers_add_declared(bed->config, (struct str){0}, bed->now_ms, &page, NULL),
+    assert_int_equal(breakers_add_declared(te->config, (struct str){0}, te->now_ms, &page, NULL),
                      0);
     static const char *const KEYS[] = {"call", "paced", "shared-word", "single"};
     assert_int_equal(page.n, 4); /* not of `hosts`, whose jobs have many */
@@ -131,7 +131,7 @@ BED_TEST(declared_tasks_have_breakers_from_the_start, YAML)
     breaker_page_release(&page);
 }
 
-BED_TEST(a_failure_of_an_unknown_task_is_refused, YAML)
+ENGINE_TEST(a_failure_of_an_unknown_task_is_refused, YAML)
 {
     static const struct {
         const char *key;
@@ -144,6 +144,6 @@ BED_TEST(a_failure_of_an_unknown_task_is_refused, YAML)
         struct breaker_op op;
         breaker_op_init(&op, (struct str){0}, str_of(CASES[i].key), BREAKER_SIMULATE_FAILURE);
         op.known_only = true;
-        assert_int_equal(engine_apply_one(bed->engine, &op.op, NULL), CASES[i].code);
+        assert_int_equal(engine_apply_one(te->engine, &op.op, NULL), CASES[i].code);
     }
 }

@@ -1,6 +1,6 @@
 /* Limits that several processes work under: at most N run, whoever starts them, and none waits for
  * ever. */
-#include "engine/bed.h"
+#include "engine/engine_for_test.h"
 
 #include <stdio.h>
 
@@ -16,7 +16,7 @@ struct held {
 
 /* Processes that share a store. The first is the leader. */
 struct crew {
-    struct bed bed;
+    struct test_engine te;
     struct engine *engines[ENGINES];
     struct held held[ENGINES][MOST];
     size_t n_held[ENGINES];
@@ -27,7 +27,7 @@ struct crew {
 
 static void open_engine_of(struct crew *c, int who)
 {
-    c->engines[who] = bed_second_engine(&c->bed);
+    c->engines[who] = te_second_engine(&c->te);
     engine_set_leader(c->engines[who], who == 0);
 }
 
@@ -40,7 +40,7 @@ static void crew_init(struct crew *c, size_t limit, uint64_t seed)
                    "initial_delay: 1s, jitter: false}, breaker: {failure_threshold: 100000, "
                    "failure_rate: 0}}}\n",
                    limit);
-    bed_init(&c->bed, yaml);
+    te_init(&c->te, yaml);
     rng_seed(&c->rng, seed);
     for (int i = 0; i < ENGINES; i++)
         open_engine_of(c, i);
@@ -50,13 +50,13 @@ static void crew_release(struct crew *c)
 {
     for (int i = 0; i < ENGINES; i++)
         engine_close(c->engines[i]);
-    bed_release(&c->bed);
+    te_release(&c->te);
 }
 
 static void tick_while_due(struct crew *c, int who)
 {
     int64_t next_ms;
-    for (int i = 0; engine_next_ms(c->engines[who]) <= c->bed.now_ms; i++) {
+    for (int i = 0; engine_next_ms(c->engines[who]) <= c->te.now_ms; i++) {
         assert_int_equal(engine_tick(c->engines[who], &next_ms, NULL), 0);
         assert_true(i < 100);
     }
@@ -73,7 +73,7 @@ static void after_transaction(struct crew *c, int who)
     if (is_notification)
         assert_int_equal(engine_tick(c->engines[0], &next_ms, NULL), 0);
     tick_while_due(c, 0);
-    assert_true(bed_count(&c->bed, REDRIVE_STATE_RUNNING) <= c->limit);
+    assert_true(te_count(&c->te, REDRIVE_STATE_RUNNING) <= c->limit);
 }
 
 static size_t claim(struct crew *c, int who, size_t n)
@@ -117,9 +117,9 @@ static void crash(struct crew *c, int who)
 
 static size_t left(struct crew *c)
 {
-    return bed_count(&c->bed, REDRIVE_STATE_QUEUED) + bed_count(&c->bed, REDRIVE_STATE_PARKED) +
-           bed_count(&c->bed, REDRIVE_STATE_RUNNING) + bed_count(&c->bed, REDRIVE_STATE_RETRYING) +
-           bed_count(&c->bed, REDRIVE_STATE_SCHEDULED);
+    return te_count(&c->te, REDRIVE_STATE_QUEUED) + te_count(&c->te, REDRIVE_STATE_PARKED) +
+           te_count(&c->te, REDRIVE_STATE_RUNNING) + te_count(&c->te, REDRIVE_STATE_RETRYING) +
+           te_count(&c->te, REDRIVE_STATE_SCHEDULED);
 }
 
 /* Nobody holds a job, and nobody gets one: only time can help, and somebody must ask for it. */
@@ -128,10 +128,10 @@ static void advance(struct crew *c)
     const int64_t at_ms = engine_next_ms(c->engines[0]);
     if (at_ms == INT64_MAX)
         fail_msg("%zu jobs are left, and nobody will look after them", left(c));
-    c->bed.now_ms = at_ms > c->bed.now_ms ? at_ms : c->bed.now_ms + 1;
+    c->te.now_ms = at_ms > c->te.now_ms ? at_ms : c->te.now_ms + 1;
     c->advances++;
     tick_while_due(c, 0);
-    assert_true(bed_count(&c->bed, REDRIVE_STATE_RUNNING) <= c->limit);
+    assert_true(te_count(&c->te, REDRIVE_STATE_RUNNING) <= c->limit);
 }
 
 static void step(struct crew *c)
@@ -152,7 +152,7 @@ static void step(struct crew *c)
         if (got == 0 && c->n_held[0] == 0 && c->n_held[1] == 0)
             advance(c);
     }
-    c->bed.now_ms += (int64_t)rng_below(&c->rng, 20);
+    c->te.now_ms += (int64_t)rng_below(&c->rng, 20);
 }
 
 static void run_to_the_end(size_t limit, bool has_backlog, uint64_t seed)
@@ -161,16 +161,16 @@ static void run_to_the_end(size_t limit, bool has_backlog, uint64_t seed)
     int n = 0;
     crew_init(&c, limit, seed);
     for (int i = 0; i < 40 && has_backlog; i++, n++)
-        bed_submit(&c.bed, "slow", NULL);
+        te_submit(&c.te, "slow", NULL);
     for (int i = 0; i < 4000 && (n < 40 || left(&c) > 0); i++) {
         for (; n < 40 && left(&c) < limit; n++)
-            bed_submit(&c.bed, "slow", NULL);
+            te_submit(&c.te, "slow", NULL);
         step(&c);
     }
     assert_int_equal(left(&c), 0);
     /* Nothing is left in use, and whoever comes next has all the room. */
     struct shared_page page = {0};
-    struct store *store = engine_store(c.bed.engine);
+    struct store *store = engine_store(c.te.engine);
     assert_int_equal(
         store_ops(store)->shared_list(store, SHARED_LIMIT, (struct str){0}, &page, NULL), 0);
     assert_int_equal(page.n, 1);
@@ -206,7 +206,7 @@ TEST(a_limit_that_is_seldom_full_holds_as_well)
 CREW_TEST(starts_and_settles_under_one_limit_do_not_conflict, 50, 9)
 {
     for (int i = 0; i < 240; i++)
-        bed_submit(&c->bed, "slow", NULL);
+        te_submit(&c->te, "slow", NULL);
     for (int who = 0; who < ENGINES; who++) /* the rows are made */
         assert_int_equal(claim(c, who, 2), 2);
     const uint64_t before = c->engines[0]->conflicts + c->engines[1]->conflicts;
@@ -226,7 +226,7 @@ CREW_TEST(starts_and_settles_under_one_limit_do_not_conflict, 50, 9)
 CREW_TEST(a_full_limit_is_seen_by_one_whose_picture_is_old, 2, 3)
 {
     for (int i = 0; i < 6; i++)
-        bed_submit(&c->bed, "slow", NULL);
+        te_submit(&c->te, "slow", NULL);
     assert_int_equal(claim(c, 0, 1), 1);
     assert_int_equal(claim(c, 1, 1), 1);
     const uint64_t before = c->engines[0]->conflicts;
@@ -234,15 +234,15 @@ CREW_TEST(a_full_limit_is_seen_by_one_whose_picture_is_old, 2, 3)
     assert_true(c->engines[0]->conflicts <= before + 1);
     assert_int_equal(settle(c, 1, NULL), 0);
     after_transaction(c, 1); /* sends a candidate ahead */
-    assert_int_equal(bed_count(&c->bed, REDRIVE_STATE_RUNNING), 1);
+    assert_int_equal(te_count(&c->te, REDRIVE_STATE_RUNNING), 1);
     assert_int_equal(claim(c, 0, 1), 1); /* which the other may start */
 }
 
 /* As a worker does that hands its jobs to a server, and another server their results. */
 CREW_TEST(a_job_that_another_process_has_started_gives_its_slot_back, 1, 3)
 {
-    bed_submit(&c->bed, "slow", NULL);
-    bed_submit(&c->bed, "slow", NULL);
+    te_submit(&c->te, "slow", NULL);
+    te_submit(&c->te, "slow", NULL);
     for (int i = 0; i < ENGINES; i++) /* both have seen the store without a limit */
         tick_while_due(c, i);
     assert_int_equal(claim(c, 0, 1), 1);
@@ -254,14 +254,14 @@ CREW_TEST(a_job_that_another_process_has_started_gives_its_slot_back, 1, 3)
 /* Nobody has told the one that frees the slot that a job waits for it. */
 CREW_TEST(a_job_that_was_parked_a_moment_ago_is_let_go_by_who_frees_the_slot, 1, 3)
 {
-    bed_submit(&c->bed, "slow", NULL);
-    const int64_t waits = bed_submit(&c->bed, "slow", NULL);
+    te_submit(&c->te, "slow", NULL);
+    const int64_t waits = te_submit(&c->te, "slow", NULL);
     assert_int_equal(claim(c, 1, 1), 1);
     assert_int_equal(claim(c, 0, 1), 0);
-    assert_int_equal(bed_state(&c->bed, waits), REDRIVE_STATE_PARKED);
+    assert_int_equal(te_state(&c->te, waits), REDRIVE_STATE_PARKED);
     assert_int_equal(settle(c, 1, NULL), 0);
     tick_while_due(c, 1);
-    assert_int_equal(bed_state(&c->bed, waits), REDRIVE_STATE_QUEUED);
+    assert_int_equal(te_state(&c->te, waits), REDRIVE_STATE_QUEUED);
     assert_int_equal(claim(c, 1, 1), 1);
 }
 
@@ -281,7 +281,7 @@ CREW_TEST(a_start_that_the_limit_has_no_room_for_is_refused_by_the_store, 1, 3)
 {
     static struct store_ops untold;
     for (int i = 0; i < 3; i++)
-        bed_submit(&c->bed, "slow", NULL);
+        te_submit(&c->te, "slow", NULL);
     assert_int_equal(claim(c, 0, 1), 1);
     assert_int_equal(settle(c, 0, NULL), 0); /* from now on it believes that nothing runs */
     assert_int_equal(claim(c, 1, 1), 1);
@@ -292,5 +292,5 @@ CREW_TEST(a_start_that_the_limit_has_no_room_for_is_refused_by_the_store, 1, 3)
     const uint64_t before = c->engines[0]->conflicts;
     assert_int_equal(claim(c, 0, 1), 0);
     assert_true(c->engines[0]->conflicts > before);
-    assert_int_equal(bed_count(&c->bed, REDRIVE_STATE_RUNNING), 1);
+    assert_int_equal(te_count(&c->te, REDRIVE_STATE_RUNNING), 1);
 }

@@ -1,5 +1,5 @@
 /* What can be seen of a queue: breakers, statistics, workers, health. */
-#include "engine/bed.h"
+#include "engine/engine_for_test.h"
 
 #include <inttypes.h>
 #include <math.h>
@@ -19,52 +19,52 @@
 
 #define check_near(value, expected) assert_true(fabs((value) - (expected)) < 1e-6)
 
-static struct store *store_of(struct bed *bed)
+static struct store *store_of(struct test_engine *te)
 {
-    return engine_store(bed->engine);
+    return engine_store(te->engine);
 }
 
-static struct breaker_page breakers_of(struct bed *bed, struct str tenant)
+static struct breaker_page breakers_of(struct test_engine *te, struct str tenant)
 {
     struct breaker_page page = {0};
-    assert_int_equal(breakers_read(store_of(bed), tenant, bed->now_ms, &page, NULL), 0);
-    assert_int_equal(breakers_count_parked(store_of(bed), tenant, &page, NULL), 0);
+    assert_int_equal(breakers_read(store_of(te), tenant, te->now_ms, &page, NULL), 0);
+    assert_int_equal(breakers_count_parked(store_of(te), tenant, &page, NULL), 0);
     return page;
 }
 
-static struct stats stats_of(struct bed *bed, struct str tenant)
+static struct stats stats_of(struct test_engine *te, struct str tenant)
 {
     struct stats stats = {0};
     struct redrive_err err = {0};
-    if (stats_read(store_of(bed), tenant, NULL, bed->now_ms, &stats, &err) < 0)
+    if (stats_read(store_of(te), tenant, NULL, te->now_ms, &stats, &err) < 0)
         fail_msg("%s", err.message);
     return stats;
 }
 
 /* Opens the breaker of mail, with two jobs parked behind it. */
-static void break_mail(struct bed *bed)
+static void break_mail(struct test_engine *te)
 {
     for (int i = 0; i < 5; i++)
-        bed_submit(bed, "mail", "{}");
+        te_submit(te, "mail", "{}");
     for (int i = 0; i < 3; i++)
-        bed_fail(bed, bed_claim_one(bed), "network");
-    assert_int_equal(bed_claim(bed, 10), 0);
+        te_fail(te, te_claim_one(te), "network");
+    assert_int_equal(te_claim(te, 10), 0);
 }
 
-BED_TEST(a_store_without_work_has_no_breakers, YAML)
+ENGINE_TEST(a_store_without_work_has_no_breakers, YAML)
 {
-    struct breaker_page page = breakers_of(bed, (struct str){0});
+    struct breaker_page page = breakers_of(te, (struct str){0});
     assert_int_equal(page.n, 0);
     assert_null(breakers_find(&page, STR("default"), STR("mail")));
     breaker_page_release(&page);
 }
 
-BED_TEST(an_open_breaker_shows_why_since_when_and_what_waits, YAML)
+ENGINE_TEST(an_open_breaker_shows_why_since_when_and_what_waits, YAML)
 {
-    break_mail(bed);
-    int64_t opened_ms = bed->now_ms;
-    bed->now_ms += 5000;
-    struct breaker_page page = breakers_of(bed, (struct str){0});
+    break_mail(te);
+    int64_t opened_ms = te->now_ms;
+    te->now_ms += 5000;
+    struct breaker_page page = breakers_of(te, (struct str){0});
     assert_int_equal(page.n, 1);
     const struct breaker_info *b = breakers_find(&page, STR("default"), STR("mail"));
     assert_non_null(b);
@@ -77,54 +77,54 @@ BED_TEST(an_open_breaker_shows_why_since_when_and_what_waits, YAML)
     assert_int_equal(b->status.parked, 2);
     assert_int_equal(breakers_open(&page), 1);
     /* Its time has come, but nobody has asked it yet. */
-    bed->now_ms += 60000;
+    te->now_ms += 60000;
     breaker_page_release(&page);
-    page = breakers_of(bed, (struct str){0});
+    page = breakers_of(te, (struct str){0});
     assert_int_equal(page.breakers[0].status.state, REDRIVE_BREAKER_OPEN);
     breaker_page_release(&page);
 }
 
-BED_TEST(breakers_of_tenants_are_told_apart, YAML)
+ENGINE_TEST(breakers_of_tenants_are_told_apart, YAML)
 {
     static const char *const TENANTS[] = {"acme", "zoo"};
     for (int i = 0; i < 2; i++) {
         struct breaker_op op;
         breaker_op_init(&op, str_of(TENANTS[i]), STR("mail"), i ? BREAKER_TRIP : BREAKER_DISABLE);
-        assert_int_equal(engine_apply_one(bed->engine, &op.op, NULL), 0);
+        assert_int_equal(engine_apply_one(te->engine, &op.op, NULL), 0);
     }
-    struct breaker_page page = breakers_of(bed, STR("zoo"));
+    struct breaker_page page = breakers_of(te, STR("zoo"));
     assert_int_equal(page.n, 1);
     assert_int_equal(page.breakers[0].status.state, REDRIVE_BREAKER_FORCED_OPEN);
     breaker_page_release(&page);
-    page = breakers_of(bed, (struct str){0});
+    page = breakers_of(te, (struct str){0});
     assert_int_equal(page.n, 2);
     assert_int_equal(breakers_open(&page), 1);
     breaker_page_release(&page);
 }
 
-BED_TEST(a_breaker_made_by_hand_has_the_thresholds_of_its_task, YAML)
+ENGINE_TEST(a_breaker_made_by_hand_has_the_thresholds_of_its_task, YAML)
 {
     struct breaker_op op;
     for (int i = 0; i < 3; i++) {
         breaker_op_init(&op, (struct str){0}, STR("mail"), BREAKER_SIMULATE_FAILURE);
-        assert_int_equal(engine_apply_one(bed->engine, &op.op, NULL), 0);
+        assert_int_equal(engine_apply_one(te->engine, &op.op, NULL), 0);
     }
     assert_int_equal(op.status.state, REDRIVE_BREAKER_OPEN);
 }
 
-BED_TEST(a_damaged_row_is_named, NULL)
+ENGINE_TEST(a_damaged_row_is_named, NULL)
 {
     struct breaker_page page = {0};
     struct redrive_err err = {0};
     struct move_result result;
     int64_t now_ms, version;
-    struct store *store = store_of(bed);
+    struct store *store = store_of(te);
     const struct shared_row row = {
         .kind = SHARED_BREAKER, .tenant = STR("default"), .key = STR("mail"), .value = STR("?")};
-    assert_int_equal(store_ops(store)->begin(store, bed->now_ms, &now_ms, &version, NULL), 0);
+    assert_int_equal(store_ops(store)->begin(store, te->now_ms, &now_ms, &version, NULL), 0);
     assert_int_equal(store_ops(store)->shared_put(store, &row, 1, &result, NULL), 0);
     assert_int_equal(store_ops(store)->commit(store, NULL), 0);
-    assert_int_equal(breakers_read(store, (struct str){0}, bed->now_ms, &page, &err),
+    assert_int_equal(breakers_read(store, (struct str){0}, te->now_ms, &page, &err),
                      REDRIVE_E_CORRUPT);
     assert_non_null(strstr(err.message, "mail"));
     assert_int_equal(page.n, 0);
@@ -141,20 +141,20 @@ static const struct stats_row *row_of(const struct stats *s, enum stats_label by
     return NULL;
 }
 
-BED_TEST(statistics_equal_the_facts, YAML)
+ENGINE_TEST(statistics_equal_the_facts, YAML)
 {
     for (int i = 0; i < 4; i++)
-        bed_submit(bed, "sms", "{\"host\":\"a\"}");
-    bed_succeed(bed, bed_claim_one(bed));
-    bed_succeed(bed, bed_claim_one(bed));
-    bed_fail(bed, bed_claim_one(bed), "TRANSIENT_FAIL");
-    bed_fail(bed, bed_claim_one(bed), "PERMANENT_FAIL");
-    bed_submit(bed, "quiet", "{}");
-    bed_fail(bed, bed_claim_one(bed), "network");
-    bed_submit(bed, "late", "{}");
-    bed->now_ms += 7000;
+        te_submit(te, "sms", "{\"host\":\"a\"}");
+    te_succeed(te, te_claim_one(te));
+    te_succeed(te, te_claim_one(te));
+    te_fail(te, te_claim_one(te), "TRANSIENT_FAIL");
+    te_fail(te, te_claim_one(te), "PERMANENT_FAIL");
+    te_submit(te, "quiet", "{}");
+    te_fail(te, te_claim_one(te), "network");
+    te_submit(te, "late", "{}");
+    te->now_ms += 7000;
 
-    struct stats s = stats_of(bed, (struct str){0});
+    struct stats s = stats_of(te, (struct str){0});
     assert_int_equal(s.counts[ENGINE_EVENT_SUBMITTED], 6);
     assert_int_equal(s.counts[ENGINE_EVENT_STARTED], 5);
     assert_int_equal(s.counts[ENGINE_EVENT_COMPLETED], 2);
@@ -178,26 +178,26 @@ BED_TEST(statistics_equal_the_facts, YAML)
     stats_release(&s);
 }
 
-BED_TEST(statistics_of_one_tenant_leave_the_others_out, YAML)
+ENGINE_TEST(statistics_of_one_tenant_leave_the_others_out, YAML)
 {
     const struct job_spec spec = {.tenant = STR("zoo"), .task = STR("mail")};
-    bed_submit_spec(bed, &spec);
-    bed_submit(bed, "mail", "{}");
-    bed_submit(bed, "mail", "{}");
-    struct stats s = stats_of(bed, STR("zoo"));
+    te_submit_spec(te, &spec);
+    te_submit(te, "mail", "{}");
+    te_submit(te, "mail", "{}");
+    struct stats s = stats_of(te, STR("zoo"));
     assert_int_equal(s.counts[ENGINE_EVENT_SUBMITTED], 1);
     assert_int_equal(s.by_state[REDRIVE_STATE_QUEUED], 1);
     stats_release(&s);
-    s = stats_of(bed, (struct str){0});
+    s = stats_of(te, (struct str){0});
     assert_int_equal(s.counts[ENGINE_EVENT_SUBMITTED], 3);
     assert_int_equal(row_of(&s, STATS_TASK, "mail")->counts[ENGINE_EVENT_SUBMITTED], 3);
     assert_int_equal(s.n_tasks, 1);
     stats_release(&s);
 }
 
-static void check_retry_document(struct bed *bed, const char *expected)
+static void check_retry_document(struct test_engine *te, const char *expected)
 {
-    struct stats s = stats_of(bed, (struct str){0});
+    struct stats s = stats_of(te, (struct str){0});
     struct buf out;
     struct json_writer w;
     buf_init(&out, 65536);
@@ -208,23 +208,23 @@ static void check_retry_document(struct bed *bed, const char *expected)
     stats_release(&s);
 }
 
-BED_TEST(retry_statistics_are_in_percent_and_0_when_nothing_ran, YAML)
+ENGINE_TEST(retry_statistics_are_in_percent_and_0_when_nothing_ran, YAML)
 {
     check_retry_document(
-        bed, "{\"execution_stats\":{\"total_executed\":0,\"successful\":0,\"failed\":0,"
-             "\"retried\":0,\"success_rate\":0.0,\"failure_rate\":0.0,\"retry_rate\":0.0},"
-             "\"circuit_breaker_stats\":{\"total_circuit_breakers\":0,\"open_circuits\":0,"
-             "\"closed_circuits\":0},\"dead_letter_stats\":{\"total_dead_letters\":0,"
-             "\"by_task_type\":{}}}");
-    break_mail(bed);
-    bed_submit(bed, "sms", "{\"host\":\"a\"}");
-    bed_fail(bed, bed_claim_one(bed), "PERMANENT_FAIL");
+        te, "{\"execution_stats\":{\"total_executed\":0,\"successful\":0,\"failed\":0,"
+            "\"retried\":0,\"success_rate\":0.0,\"failure_rate\":0.0,\"retry_rate\":0.0},"
+            "\"circuit_breaker_stats\":{\"total_circuit_breakers\":0,\"open_circuits\":0,"
+            "\"closed_circuits\":0},\"dead_letter_stats\":{\"total_dead_letters\":0,"
+            "\"by_task_type\":{}}}");
+    break_mail(te);
+    te_submit(te, "sms", "{\"host\":\"a\"}");
+    te_fail(te, te_claim_one(te), "PERMANENT_FAIL");
     check_retry_document(
-        bed, "{\"execution_stats\":{\"total_executed\":4,\"successful\":0,\"failed\":1,"
-             "\"retried\":3,\"success_rate\":0.0,\"failure_rate\":25.0,\"retry_rate\":75.0},"
-             "\"circuit_breaker_stats\":{\"total_circuit_breakers\":2,\"open_circuits\":1,"
-             "\"closed_circuits\":1},\"dead_letter_stats\":{\"total_dead_letters\":1,"
-             "\"by_task_type\":{\"sms\":1}}}");
+        te, "{\"execution_stats\":{\"total_executed\":4,\"successful\":0,\"failed\":1,"
+            "\"retried\":3,\"success_rate\":0.0,\"failure_rate\":25.0,\"retry_rate\":75.0},"
+            "\"circuit_breaker_stats\":{\"total_circuit_breakers\":2,\"open_circuits\":1,"
+            "\"closed_circuits\":1},\"dead_letter_stats\":{\"total_dead_letters\":1,"
+            "\"by_task_type\":{\"sms\":1}}}");
 }
 
 /* ---- Workers --------------------------------------------------------------------------------- */
@@ -241,10 +241,10 @@ static void tell(struct engine *engine, const char *name, uint32_t running, bool
         fail_msg("%s", err.message);
 }
 
-static struct worker_page workers_of(struct bed *bed)
+static struct worker_page workers_of(struct test_engine *te)
 {
     struct worker_page page = {0};
-    assert_int_equal(workers_read(store_of(bed), (struct str){0}, bed->now_ms, &page, NULL), 0);
+    assert_int_equal(workers_read(store_of(te), (struct str){0}, te->now_ms, &page, NULL), 0);
     return page;
 }
 
@@ -257,7 +257,7 @@ static void tell_of_remote(struct engine *engine, const struct remote_worker *wo
         fail_msg("%s", err.message);
 }
 
-BED_TEST(a_server_tells_of_those_who_work_through_it, YAML)
+ENGINE_TEST(a_server_tells_of_those_who_work_through_it, YAML)
 {
     struct remote_worker remote[] = {
         {.name = STR("b"), .tenant = STR("t"), .started_ms = 5, .running = 2, .slots = 3},
@@ -265,12 +265,12 @@ BED_TEST(a_server_tells_of_those_who_work_through_it, YAML)
         {.name = STR("a"), .tenant = STR("s")},
         {.name = STR("none"), .tenant = STR("s"), .gone = true},
     };
-    tell(bed->engine, "own", 1, false);
-    tell_of_remote(bed->engine, remote, 4);
+    tell(te->engine, "own", 1, false);
+    tell_of_remote(te->engine, remote, 4);
     remote[0].running = 1;
     remote[1].gone = true;
-    tell_of_remote(bed->engine, remote, 2);
-    struct worker_page page = workers_of(bed);
+    tell_of_remote(te->engine, remote, 2);
+    struct worker_page page = workers_of(te);
     assert_int_equal(page.n, 3);
     check_str(page.workers[0].name, "own");
     check_str(page.workers[1].tenant, "s");
@@ -281,48 +281,48 @@ BED_TEST(a_server_tells_of_those_who_work_through_it, YAML)
     assert_int_equal(page.workers[2].pid, 0);
     worker_page_release(&page);
     /* Silence ends it like any other. */
-    bed->now_ms += WORKER_GONE_MS;
-    page = workers_of(bed);
+    te->now_ms += WORKER_GONE_MS;
+    page = workers_of(te);
     assert_int_equal(page.n, 0);
     worker_page_release(&page);
 }
 
-BED_TEST(worker_of_a_clock_that_was_ahead_is_gone, YAML)
+ENGINE_TEST(worker_of_a_clock_that_was_ahead_is_gone, YAML)
 {
-    tell(bed->engine, "w1", 1, false);
-    bed->now_ms -= WORKER_GONE_MS - 1;
-    struct worker_page page = workers_of(bed);
+    tell(te->engine, "w1", 1, false);
+    te->now_ms -= WORKER_GONE_MS - 1;
+    struct worker_page page = workers_of(te);
     assert_int_equal(page.n, 1);
     worker_page_release(&page);
-    bed->now_ms -= 1;
-    page = workers_of(bed);
+    te->now_ms -= 1;
+    page = workers_of(te);
     assert_int_equal(page.n, 0);
     worker_page_release(&page);
 }
 
-BED_TEST(a_worker_is_seen_by_every_process, YAML)
+ENGINE_TEST(a_worker_is_seen_by_every_process, YAML)
 {
     for (int i = 0; i < 4; i++) {
-        bed_submit(bed, "sms", "{\"host\":\"a\"}");
-        const struct job *job = bed_claim_one(bed);
-        bed->now_ms += 100;
+        te_submit(te, "sms", "{\"host\":\"a\"}");
+        const struct job *job = te_claim_one(te);
+        te->now_ms += 100;
         if (i < 3)
-            bed_succeed(bed, job);
+            te_succeed(te, job);
         else
-            bed_fail(bed, job, "network");
+            te_fail(te, job, "network");
     }
-    tell(bed->engine, "w1", 3, false);
-    struct engine *other = bed_second_engine(bed);
+    tell(te->engine, "w1", 3, false);
+    struct engine *other = te_second_engine(te);
     struct worker_page page = {0};
-    assert_int_equal(workers_read(engine_store(other), (struct str){0}, bed->now_ms, &page, NULL),
+    assert_int_equal(workers_read(engine_store(other), (struct str){0}, te->now_ms, &page, NULL),
                      0);
     assert_int_equal(page.n, 1);
     const struct worker_info *w = &page.workers[0];
     check_str(w->name, "w1");
     assert_true(w->host.len > 0);
     assert_int_equal(w->pid, getpid());
-    assert_int_equal(w->started_ms, BED_START_MS);
-    assert_int_equal(w->seen_ms, bed->now_ms);
+    assert_int_equal(w->started_ms, TE_START_MS);
+    assert_int_equal(w->seen_ms, te->now_ms);
     assert_int_equal(w->running, 3);
     assert_int_equal(w->slots, 8);
     assert_int_equal(w->runs, 4);
@@ -333,27 +333,27 @@ BED_TEST(a_worker_is_seen_by_every_process, YAML)
     engine_close(other);
 }
 
-BED_TEST(a_worker_that_stops_is_gone_at_once_and_a_lost_one_after_a_minute, YAML)
+ENGINE_TEST(a_worker_that_stops_is_gone_at_once_and_a_lost_one_after_a_minute, YAML)
 {
     struct shared_page rows = {0};
-    tell(bed->engine, "w1", 0, false);
-    tell(bed->engine, "w1", 1, false);
-    tell(bed->engine, "w2", 0, false);
-    struct worker_page page = workers_of(bed);
+    tell(te->engine, "w1", 0, false);
+    tell(te->engine, "w1", 1, false);
+    tell(te->engine, "w2", 0, false);
+    struct worker_page page = workers_of(te);
     assert_int_equal(page.n, 2);
     assert_int_equal(page.workers[0].running, 1);
-    tell(bed->engine, "w1", 0, true);
-    tell(bed->engine, "w1", 0, true);
+    tell(te->engine, "w1", 0, true);
+    tell(te->engine, "w1", 0, true);
     worker_page_release(&page);
-    page = workers_of(bed);
+    page = workers_of(te);
     assert_int_equal(page.n, 1);
     check_str(page.workers[0].name, "w2");
-    bed->now_ms += WORKER_GONE_MS;
+    te->now_ms += WORKER_GONE_MS;
     worker_page_release(&page);
-    page = workers_of(bed);
+    page = workers_of(te);
     assert_int_equal(page.n, 0);
-    bed_tick(bed);
-    struct store *store = store_of(bed);
+    te_tick(te);
+    struct store *store = store_of(te);
     assert_int_equal(
         store_ops(store)->shared_list(store, SHARED_WORKER, (struct str){0}, &rows, NULL), 0);
     assert_int_equal(rows.n, 0);
@@ -361,34 +361,34 @@ BED_TEST(a_worker_that_stops_is_gone_at_once_and_a_lost_one_after_a_minute, YAML
     worker_page_release(&page);
 }
 
-BED_TEST(telling_of_a_worker_makes_nobody_read_the_breakers_again, YAML)
+ENGINE_TEST(telling_of_a_worker_makes_nobody_read_the_breakers_again, YAML)
 {
     int64_t now_ms, before, after;
-    struct store *store = store_of(bed);
-    assert_int_equal(store_ops(store)->begin(store, bed->now_ms, &now_ms, &before, NULL), 0);
+    struct store *store = store_of(te);
+    assert_int_equal(store_ops(store)->begin(store, te->now_ms, &now_ms, &before, NULL), 0);
     store_ops(store)->rollback(store);
-    tell(bed->engine, "w1", 0, false);
-    assert_int_equal(store_ops(store)->begin(store, bed->now_ms, &now_ms, &after, NULL), 0);
+    tell(te->engine, "w1", 0, false);
+    assert_int_equal(store_ops(store)->begin(store, te->now_ms, &now_ms, &after, NULL), 0);
     store_ops(store)->rollback(store);
     assert_int_equal(after, before);
-    break_mail(bed);
-    tell(bed->engine, "w1", 0, false);
-    assert_int_equal(bed_breaker(bed, "mail"), REDRIVE_BREAKER_OPEN);
+    break_mail(te);
+    tell(te->engine, "w1", 0, false);
+    assert_int_equal(te_breaker(te, "mail"), REDRIVE_BREAKER_OPEN);
 }
 
-static void put_worker(struct bed *bed, const char *name, const char *value)
+static void put_worker(struct test_engine *te, const char *name, const char *value)
 {
     struct move_result result = {0};
     int64_t now_ms, version;
-    struct store *store = store_of(bed);
+    struct store *store = store_of(te);
     const struct shared_row row = {
         .kind = SHARED_WORKER, .key = str_of(name), .value = str_of(value)};
-    assert_int_equal(store_ops(store)->begin(store, bed->now_ms, &now_ms, &version, NULL), 0);
+    assert_int_equal(store_ops(store)->begin(store, te->now_ms, &now_ms, &version, NULL), 0);
     assert_int_equal(store_ops(store)->shared_put(store, &row, 1, &result, NULL), 0);
     assert_int_equal(store_ops(store)->commit(store, NULL), 0);
 }
 
-BED_TEST(a_row_that_is_no_worker_is_passed_over_and_swept, YAML)
+ENGINE_TEST(a_row_that_is_no_worker_is_passed_over_and_swept, YAML)
 {
     static const char *const rows[] = {
         "{\"seen_ms\":",
@@ -397,27 +397,27 @@ BED_TEST(a_row_that_is_no_worker_is_passed_over_and_swept, YAML)
         "{\"run_times\":[[1,2,3],[4]],\"run_times\":7}",
     };
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
-        put_worker(bed, "odd", rows[i]);
-        struct worker_page page = workers_of(bed);
+        put_worker(te, "odd", rows[i]);
+        struct worker_page page = workers_of(te);
         assert_int_equal(page.n, 0);
         worker_page_release(&page);
-        bed_pass(bed, 120000);
+        te_pass(te, 120000);
     }
 }
 
-BED_TEST(figures_that_no_worker_has_do_not_spoil_those_of_the_others, YAML)
+ENGINE_TEST(figures_that_no_worker_has_do_not_spoil_those_of_the_others, YAML)
 {
     char value[256];
     (void)snprintf(value, sizeof value,
                    "{\"seen_ms\":%" PRId64 ",\"events\":1e308,\"failures\":-1e308,"
                    "\"latency_factor\":1e308,\"run_times\":[[3,1e308],[4,1e308],[5],[6,2,9]]}",
-                   bed->now_ms);
-    put_worker(bed, "a", value);
-    put_worker(bed, "b", value);
-    struct worker_page page = workers_of(bed);
+                   te->now_ms);
+    put_worker(te, "a", value);
+    put_worker(te, "b", value);
+    struct worker_page page = workers_of(te);
     struct redrive_health health;
     assert_int_equal(page.n, 2);
-    workers_health(&page, NULL, 0, 0, bed->now_ms, &health);
+    workers_health(&page, NULL, 0, 0, te->now_ms, &health);
     assert_true(health.error_rate >= 0 && health.error_rate <= 1);
     assert_true(page.run_time.total > 0 && page.run_time.total < 1e300);
     worker_page_release(&page);
@@ -425,26 +425,26 @@ BED_TEST(figures_that_no_worker_has_do_not_spoil_those_of_the_others, YAML)
 
 /* ---- Health ---------------------------------------------------------------------------------- */
 
-BED_TEST(health_of_the_store_weighs_workers_by_their_work, YAML)
+ENGINE_TEST(health_of_the_store_weighs_workers_by_their_work, YAML)
 {
     struct redrive_health health;
     struct worker_page workers = {0};
-    struct engine *other = bed_second_engine(bed);
+    struct engine *other = te_second_engine(te);
     /* One worker has 30 successes, the other 10 failures that count for no breaker. */
     for (int i = 0; i < 30; i++) {
-        bed_submit(bed, "sms", "{\"host\":\"a\"}");
-        bed_succeed(bed, bed_claim_one(bed));
+        te_submit(te, "sms", "{\"host\":\"a\"}");
+        te_succeed(te, te_claim_one(te));
     }
-    struct engine *first = bed->engine;
-    bed->engine = other;
+    struct engine *first = te->engine;
+    te->engine = other;
     for (int i = 0; i < 10; i++) {
-        bed_submit(bed, "sms", "{\"host\":\"a\"}");
-        bed_fail(bed, bed_claim_one(bed), "rate_limited");
+        te_submit(te, "sms", "{\"host\":\"a\"}");
+        te_fail(te, te_claim_one(te), "rate_limited");
     }
-    bed->engine = first;
+    te->engine = first;
     tell(first, "w1", 0, false);
     tell(other, "w2", 0, false);
-    assert_int_equal(stats_health(store_of(bed), NULL, bed->now_ms, &health, &workers, NULL), 0);
+    assert_int_equal(stats_health(store_of(te), NULL, te->now_ms, &health, &workers, NULL), 0);
     assert_int_equal(workers.n, 2);
     check_near(health.success_rate, 0.75);
     check_near(health.error_rate, 0.25);
@@ -455,14 +455,14 @@ BED_TEST(health_of_the_store_weighs_workers_by_their_work, YAML)
     engine_close(other);
 }
 
-BED_TEST(health_without_workers_is_that_of_the_breakers, YAML)
+ENGINE_TEST(health_without_workers_is_that_of_the_breakers, YAML)
 {
-    struct stats s = stats_of(bed, (struct str){0});
+    struct stats s = stats_of(te, (struct str){0});
     assert_string_equal(s.health.status, "healthy");
     check_near(s.health.health_score, 1);
     stats_release(&s);
-    break_mail(bed);
-    s = stats_of(bed, (struct str){0});
+    break_mail(te);
+    s = stats_of(te, (struct str){0});
     check_near(s.health.health_score, 0);
     assert_string_equal(s.health.status, "unhealthy");
     stats_release(&s);

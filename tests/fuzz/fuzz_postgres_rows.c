@@ -15,7 +15,7 @@
 
 #include "base/text/str.h"
 #include "store/postgres/private.h"
-#include "kit/verbs.h"
+#include "store_verbs.h"
 
 #define ROWS_MAX    4
 #define COLUMNS_MAX 64

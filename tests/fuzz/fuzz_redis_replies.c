@@ -11,7 +11,7 @@
 
 #include "base/err.h"
 #include "store/redis/private.h"
-#include "kit/verbs.h"
+#include "store_verbs.h"
 
 #define ID   "0123456789abcdef"
 #define TOLD "*2\r\n$36\r\n1767225600000 7 3 " ID " h\r\n"

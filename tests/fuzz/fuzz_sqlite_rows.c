@@ -10,7 +10,7 @@
 #include <unistd.h>
 
 #include "store/sqlite/private.h"
-#include "kit/verbs.h"
+#include "store_verbs.h"
 
 #define COLUMNS_MAX 256
 #define CHANGES_MAX 8

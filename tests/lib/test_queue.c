@@ -1,6 +1,6 @@
 /* Functions that work jobs of a store, and what becomes of the jobs; each fact in memory and in a
  * file. */
-#include "queue_bed.h"
+#include "queue_for_test.h"
 
 /* ---- Success and failure --------------------------------------------------------------------- */
 
@@ -8,11 +8,11 @@ BOTH_TEST(a_job_that_succeeds_is_completed_with_its_result)
 {
     atomic_int n = 0;
     struct redrive_job_status job;
-    submit(bed->queue, "t", "a");
-    bed_handle(bed->queue, "t", succeed, &n, 1);
-    work_until_idle(bed->queue);
+    submit(tq->queue, "t", "a");
+    tq_handle(tq->queue, "t", succeed, &n, 1);
+    work_until_idle(tq->queue);
     assert_int_equal(atomic_load(&n), 1);
-    assert_int_equal(redrive_queue_job(bed->queue, "a", &job, NULL), 0);
+    assert_int_equal(redrive_queue_job(tq->queue, "a", &job, NULL), 0);
     assert_int_equal(job.state, REDRIVE_STATE_COMPLETED);
     assert_int_equal(job.attempts, 1);
     assert_int_equal(job.result_len, 8);
@@ -58,11 +58,11 @@ BOTH_TEST(a_job_is_given_the_results_of_those_that_it_waited_for)
         {.task = "look", .id = "child", .after = after, .n_after = 2},
     };
     struct redrive_job_status job;
-    assert_int_equal(redrive_queue_submit(bed->queue, jobs, 3, 0, NULL, NULL), 0);
-    bed_handle(bed->queue, "look", look_at_parents, NULL, 1);
-    bed_handle(bed->queue, "much", give_much, NULL, 1);
-    work_until_idle(bed->queue);
-    assert_int_equal(redrive_queue_job(bed->queue, "child", &job, NULL), 0);
+    assert_int_equal(redrive_queue_submit(tq->queue, jobs, 3, 0, NULL, NULL), 0);
+    tq_handle(tq->queue, "look", look_at_parents, NULL, 1);
+    tq_handle(tq->queue, "much", give_much, NULL, 1);
+    work_until_idle(tq->queue);
+    assert_int_equal(redrive_queue_job(tq->queue, "child", &job, NULL), 0);
     assert_string_equal(job.result, "a completed none;much completed omitted;");
     redrive_queue_job_release(&job);
 }
@@ -76,10 +76,10 @@ static int look_at_mask(struct redrive_task_run *run, void *arg)
 BOTH_TEST(signals_are_left_to_the_program)
 {
     sigset_t mask, mine;
-    submit(bed->queue, "t", "a");
-    bed_handle(bed->queue, "t", look_at_mask, &mask, 1);
-    work_until_idle(bed->queue);
-    assert_int_equal(state_of(bed->queue, "a"), REDRIVE_STATE_COMPLETED);
+    submit(tq->queue, "t", "a");
+    tq_handle(tq->queue, "t", look_at_mask, &mask, 1);
+    work_until_idle(tq->queue);
+    assert_int_equal(state_of(tq->queue, "a"), REDRIVE_STATE_COMPLETED);
     assert_int_equal(sigismember(&mask, SIGTERM), 1);
     assert_int_equal(sigismember(&mask, SIGSEGV), 0);
     pthread_sigmask(SIG_SETMASK, NULL, &mine);
@@ -117,10 +117,10 @@ BOTH_TEST(a_function_sees_its_job)
         .queue = "low",
         .deadline_ms = 60000,
     };
-    assert_int_equal(redrive_queue_submit(bed->queue, &job, 1, 0, NULL, NULL), 0);
-    bed_handle(bed->queue, "t", elect, bed->queue, 1);
-    work_until_idle(bed->queue);
-    assert_int_equal(state_of(bed->queue, "a"), REDRIVE_STATE_COMPLETED);
+    assert_int_equal(redrive_queue_submit(tq->queue, &job, 1, 0, NULL, NULL), 0);
+    tq_handle(tq->queue, "t", elect, tq->queue, 1);
+    work_until_idle(tq->queue);
+    assert_int_equal(state_of(tq->queue, "a"), REDRIVE_STATE_COMPLETED);
 }
 
 #define PARENT "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
@@ -143,11 +143,11 @@ BOTH_TEST(a_function_sees_the_trace_of_its_submitter)
         {.task = "t", .id = "traced", .retry = "{\"max_retries\":7}", .traceparent = PARENT},
         {.task = "t", .id = "not traced", .retry = "{\"max_retries\":7}", .traceparent = "no"},
     };
-    assert_int_equal(redrive_queue_submit(bed->queue, jobs, 2, 0, NULL, NULL), 0);
-    bed_handle(bed->queue, "t", compare_trace, NULL, 1);
-    work_until_idle(bed->queue);
-    assert_int_equal(state_of(bed->queue, "traced"), REDRIVE_STATE_COMPLETED);
-    assert_int_equal(state_of(bed->queue, "not traced"), REDRIVE_STATE_COMPLETED);
+    assert_int_equal(redrive_queue_submit(tq->queue, jobs, 2, 0, NULL, NULL), 0);
+    tq_handle(tq->queue, "t", compare_trace, NULL, 1);
+    work_until_idle(tq->queue);
+    assert_int_equal(state_of(tq->queue, "traced"), REDRIVE_STATE_COMPLETED);
+    assert_int_equal(state_of(tq->queue, "not traced"), REDRIVE_STATE_COMPLETED);
 }
 
 /* As docs/library.md shows it. */
@@ -177,8 +177,8 @@ BOTH_TEST(a_dead_letter_of_a_handler_is_kept_in_a_store)
         .attempts = 4,
     };
     struct redrive_job_status kept;
-    assert_int_equal(keep_letter(&letter, bed->queue), 0);
-    assert_int_equal(redrive_queue_job(bed->queue, "a", &kept, NULL), 0);
+    assert_int_equal(keep_letter(&letter, tq->queue), 0);
+    assert_int_equal(redrive_queue_job(tq->queue, "a", &kept, NULL), 0);
     assert_int_equal(kept.state, REDRIVE_STATE_DEAD_LETTER);
     assert_int_equal(kept.reason, REDRIVE_REASON_NOT_RETRIABLE);
     assert_int_equal(kept.class_, REDRIVE_CLASS_VALIDATION);
@@ -200,11 +200,11 @@ BOTH_TEST(a_failure_is_retried_until_it_is_a_dead_letter)
 {
     atomic_int n = 0;
     struct redrive_job_status job;
-    submit(bed->queue, "t", "a");
-    bed_handle(bed->queue, "t", refuse_connection, &n, 1);
-    work_until(bed->queue, "a", REDRIVE_STATE_DEAD_LETTER);
+    submit(tq->queue, "t", "a");
+    tq_handle(tq->queue, "t", refuse_connection, &n, 1);
+    work_until(tq->queue, "a", REDRIVE_STATE_DEAD_LETTER);
     assert_int_equal(atomic_load(&n), 3);
-    assert_int_equal(redrive_queue_job(bed->queue, "a", &job, NULL), 0);
+    assert_int_equal(redrive_queue_job(tq->queue, "a", &job, NULL), 0);
     assert_int_equal(job.reason, REDRIVE_REASON_EXHAUSTED);
     assert_int_equal(job.class_, REDRIVE_CLASS_NETWORK);
     assert_string_equal(job.message, "Connection refused");
@@ -239,14 +239,14 @@ BOTH_TEST(a_base_type_is_looked_for_in_the_lists_of_a_policy)
         {.task = "t", .id = "other", .retry = "{\"retry_on\": [\"ValueError\"]}"},
     };
     struct redrive_job_status job;
-    assert_int_equal(redrive_queue_submit(bed->queue, jobs, 2, 0, NULL, NULL), 0);
-    bed_handle(bed->queue, "t", fail_as_derived, NULL, 1);
-    work_until(bed->queue, "listed", REDRIVE_STATE_DEAD_LETTER);
-    assert_int_equal(redrive_queue_job(bed->queue, "listed", &job, NULL), 0);
+    assert_int_equal(redrive_queue_submit(tq->queue, jobs, 2, 0, NULL, NULL), 0);
+    tq_handle(tq->queue, "t", fail_as_derived, NULL, 1);
+    work_until(tq->queue, "listed", REDRIVE_STATE_DEAD_LETTER);
+    assert_int_equal(redrive_queue_job(tq->queue, "listed", &job, NULL), 0);
     assert_int_equal(job.attempts, 3);
     assert_string_equal(job.error_type, "ConnectTimeout");
     redrive_queue_job_release(&job);
-    assert_int_equal(redrive_queue_job(bed->queue, "other", &job, NULL), 0);
+    assert_int_equal(redrive_queue_job(tq->queue, "other", &job, NULL), 0);
     assert_int_equal(job.attempts, 1);
     redrive_queue_job_release(&job);
 }
@@ -271,10 +271,10 @@ BOTH_TEST(a_program_may_bring_its_own_strategy)
                                                    .delay_ctx = &asked};
     struct redrive_job_status job;
     int64_t before_ms = clock_wall_ms();
-    submit(bed->queue, "t", "a");
-    assert_int_equal(redrive_queue_handle(bed->queue, "t", fail_oddly, NULL, &options, NULL), 0);
-    assert_int_equal(redrive_queue_work(bed->queue, REDRIVE_WORK_UNTIL_IDLE, NULL), 0);
-    assert_int_equal(redrive_queue_job(bed->queue, "a", &job, NULL), 0);
+    submit(tq->queue, "t", "a");
+    assert_int_equal(redrive_queue_handle(tq->queue, "t", fail_oddly, NULL, &options, NULL), 0);
+    assert_int_equal(redrive_queue_work(tq->queue, REDRIVE_WORK_UNTIL_IDLE, NULL), 0);
+    assert_int_equal(redrive_queue_job(tq->queue, "a", &job, NULL), 0);
     assert_int_equal(job.state, REDRIVE_STATE_RETRYING);
     assert_int_equal(asked, 1);
     assert_true(job.process_after_ms >= before_ms + 30 * 1000);
@@ -290,15 +290,15 @@ static int fail_as_configured(struct redrive_task_run *run, void *arg)
 BOTH_TEST(what_a_failure_says_is_kept_and_decides)
 {
     struct redrive_job_status job;
-    submit(bed->queue, "t", "a");
-    submit(bed->queue, "odd", "b");
-    submit(bed->queue, "own", "c");
-    bed_handle(bed->queue, "t", fail_for_good, NULL, 1);
-    bed_handle(bed->queue, "odd", fail_oddly, NULL, 1);
-    bed_handle(bed->queue, "own", fail_as_configured, NULL, 1);
-    work_until(bed->queue, "b", REDRIVE_STATE_DEAD_LETTER);
+    submit(tq->queue, "t", "a");
+    submit(tq->queue, "odd", "b");
+    submit(tq->queue, "own", "c");
+    tq_handle(tq->queue, "t", fail_for_good, NULL, 1);
+    tq_handle(tq->queue, "odd", fail_oddly, NULL, 1);
+    tq_handle(tq->queue, "own", fail_as_configured, NULL, 1);
+    work_until(tq->queue, "b", REDRIVE_STATE_DEAD_LETTER);
 
-    assert_int_equal(redrive_queue_job(bed->queue, "a", &job, NULL), 0);
+    assert_int_equal(redrive_queue_job(tq->queue, "a", &job, NULL), 0);
     assert_int_equal(job.state, REDRIVE_STATE_DEAD_LETTER);
     assert_int_equal(job.reason, REDRIVE_REASON_NOT_RETRIABLE);
     assert_int_equal(job.attempts, 1);
@@ -306,12 +306,12 @@ BOTH_TEST(what_a_failure_says_is_kept_and_decides)
     assert_string_equal(job.message, "it is gone");
     redrive_queue_job_release(&job);
 
-    assert_int_equal(redrive_queue_job(bed->queue, "b", &job, NULL), 0);
+    assert_int_equal(redrive_queue_job(tq->queue, "b", &job, NULL), 0);
     assert_int_equal(job.class_, REDRIVE_CLASS_TRANSIENT);
     assert_string_equal(job.message, "the function returned 42");
     redrive_queue_job_release(&job);
 
-    assert_int_equal(redrive_queue_job(bed->queue, "c", &job, NULL), 0);
+    assert_int_equal(redrive_queue_job(tq->queue, "c", &job, NULL), 0);
     assert_int_equal(job.class_, REDRIVE_CLASS_VALIDATION);
     assert_int_equal(job.attempts, 1);
     redrive_queue_job_release(&job);
@@ -330,11 +330,11 @@ BOTH_TEST(a_run_that_is_out_of_time_is_told_and_has_timed_out)
     const struct redrive_handle_options options = {.timeout_ms = 20};
     const struct redrive_job_spec spec = {.task = "t", .id = "a", .retry = "{\"max_attempts\":1}"};
     struct redrive_job_status job;
-    assert_int_equal(redrive_queue_submit(bed->queue, &spec, 1, 0, NULL, NULL), 0);
-    assert_int_equal(redrive_queue_handle(bed->queue, "t", run_out_of_time, NULL, &options, NULL),
+    assert_int_equal(redrive_queue_submit(tq->queue, &spec, 1, 0, NULL, NULL), 0);
+    assert_int_equal(redrive_queue_handle(tq->queue, "t", run_out_of_time, NULL, &options, NULL),
                      0);
-    work_until_idle(bed->queue);
-    assert_int_equal(redrive_queue_job(bed->queue, "a", &job, NULL), 0);
+    work_until_idle(tq->queue);
+    assert_int_equal(redrive_queue_job(tq->queue, "a", &job, NULL), 0);
     assert_int_equal(job.state, REDRIVE_STATE_DEAD_LETTER);
     assert_string_equal(job.error_type, "TimeoutError");
     assert_string_equal(job.message, "timed out after 20ms");
@@ -351,11 +351,11 @@ BOTH_TEST(a_time_out_that_is_too_far_away_is_none)
 {
     const struct redrive_handle_options options = {.timeout_ms = INT64_MAX};
     int64_t left_ms = 0;
-    submit(bed->queue, "t", "a");
-    assert_int_equal(redrive_queue_handle(bed->queue, "t", look_at_time, &left_ms, &options, NULL),
+    submit(tq->queue, "t", "a");
+    assert_int_equal(redrive_queue_handle(tq->queue, "t", look_at_time, &left_ms, &options, NULL),
                      0);
-    work_until_idle(bed->queue);
-    assert_int_equal(state_of(bed->queue, "a"), REDRIVE_STATE_COMPLETED);
+    work_until_idle(tq->queue);
+    assert_int_equal(state_of(tq->queue, "a"), REDRIVE_STATE_COMPLETED);
     assert_true(left_ms == INT64_MAX);
 }
 
@@ -370,10 +370,10 @@ BOTH_TEST(a_result_that_is_too_big_leaves_the_earlier_one)
 {
     char *big = calloc(1, REDRIVE_RESULT_MAX + 1);
     struct redrive_job_status job;
-    submit(bed->queue, "t", "a");
-    bed_handle(bed->queue, "t", give_too_much, big, 1);
-    work_until_idle(bed->queue);
-    assert_int_equal(redrive_queue_job(bed->queue, "a", &job, NULL), 0);
+    submit(tq->queue, "t", "a");
+    tq_handle(tq->queue, "t", give_too_much, big, 1);
+    work_until_idle(tq->queue);
+    assert_int_equal(redrive_queue_job(tq->queue, "a", &job, NULL), 0);
     assert_int_equal(job.result_len, 2);
     redrive_queue_job_release(&job);
     free(big);

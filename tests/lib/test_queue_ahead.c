@@ -1,5 +1,5 @@
 /* test_queue_ahead.c - jobs that a queue claims before a thread is free for them. */
-#include "queue_bed.h"
+#include "queue_for_test.h"
 
 #include <sqlite3.h>
 
@@ -74,13 +74,13 @@ static int run_and_look(struct redrive_task_run *run, void *arg)
 static int held_at_once(bool no_ahead, const char *retry)
 {
     struct load load = {0};
-    struct bed *bed = bed_new("sqlite:");
-    bed->queue = bed_open(bed);
-    submit_with(bed->queue, retry);
-    handle(bed->queue, run_and_look, &load, no_ahead);
-    work_until_idle(bed->queue);
-    assert_int_equal(count_in(bed->queue, REDRIVE_STATE_COMPLETED), JOBS);
-    bed_free(bed);
+    struct test_queue *tq = tq_new("sqlite:");
+    tq->queue = tq_open(tq);
+    submit_with(tq->queue, retry);
+    handle(tq->queue, run_and_look, &load, no_ahead);
+    work_until_idle(tq->queue);
+    assert_int_equal(count_in(tq->queue, REDRIVE_STATE_COMPLETED), JOBS);
+    tq_free(tq);
     return atomic_load(&load.running);
 }
 
@@ -119,15 +119,15 @@ FILE_TEST(jobs_that_wait_behind_a_long_one_are_given_back)
 {
     struct load load = {0};
     struct worker worker;
-    submit_numbered(bed->queue);
-    handle(bed->queue, get_stuck, &load, false);
-    worker_start(&worker, bed->queue);
+    submit_numbered(tq->queue);
+    handle(tq->queue, get_stuck, &load, false);
+    worker_start(&worker, tq->queue);
     WAIT_FOR(load.n >= QUICK + 1);
-    WAIT_FOR(count_in(bed->queue, REDRIVE_STATE_RUNNING) == 1);
+    WAIT_FOR(count_in(tq->queue, REDRIVE_STATE_RUNNING) == 1);
     atomic_store(&load.is_open, true);
     WAIT_FOR(load.n >= JOBS);
     worker_stop(&worker, LONG_MS);
-    assert_int_equal(count_in(bed->queue, REDRIVE_STATE_COMPLETED), JOBS);
+    assert_int_equal(count_in(tq->queue, REDRIVE_STATE_COMPLETED), JOBS);
     assert_int_equal(atomic_load(&load.n), JOBS);
 }
 
@@ -135,16 +135,16 @@ FILE_TEST(a_stop_gives_back_what_has_not_started)
 {
     struct load load = {0};
     struct worker worker;
-    submit_numbered(bed->queue);
-    handle(bed->queue, get_stuck, &load, false);
-    worker_start(&worker, bed->queue);
+    submit_numbered(tq->queue);
+    handle(tq->queue, get_stuck, &load, false);
+    worker_start(&worker, tq->queue);
     WAIT_FOR(load.n >= QUICK + 1);
-    redrive_queue_stop(bed->queue, LONG_MS);
+    redrive_queue_stop(tq->queue, LONG_MS);
     atomic_store(&load.is_open, true);
     worker_join(&worker);
     assert_int_equal(atomic_load(&load.n), QUICK + 1);
-    assert_int_equal(count_in(bed->queue, REDRIVE_STATE_COMPLETED), QUICK + 1);
-    assert_int_equal(count_in(bed->queue, REDRIVE_STATE_QUEUED), JOBS - QUICK - 1);
+    assert_int_equal(count_in(tq->queue, REDRIVE_STATE_COMPLETED), QUICK + 1);
+    assert_int_equal(count_in(tq->queue, REDRIVE_STATE_QUEUED), JOBS - QUICK - 1);
 }
 
 static atomic_bool is_held_up;
@@ -191,15 +191,15 @@ FILE_TEST(a_function_that_stops_the_queue_is_the_last_to_run)
     assert_int_equal(pipe(held_up), 0);
     assert_int_equal(sigaction(SIGUSR1, &action, NULL), 0);
     assert_int_equal(pthread_create(&thread, NULL, let_go, NULL), 0);
-    submit_numbered(bed->queue);
-    handle(bed->queue, stop_and_return, &load, false);
-    assert_int_equal(redrive_queue_work(bed->queue, 0, &err), 0);
+    submit_numbered(tq->queue);
+    handle(tq->queue, stop_and_return, &load, false);
+    assert_int_equal(redrive_queue_work(tq->queue, 0, &err), 0);
     pthread_join(thread, NULL);
     close(held_up[0]);
     close(held_up[1]);
     assert_int_equal(atomic_load(&load.n), QUICK + 1);
-    assert_int_equal(count_in(bed->queue, REDRIVE_STATE_COMPLETED), QUICK + 1);
-    assert_int_equal(count_in(bed->queue, REDRIVE_STATE_QUEUED), JOBS - QUICK - 1);
+    assert_int_equal(count_in(tq->queue, REDRIVE_STATE_COMPLETED), QUICK + 1);
+    assert_int_equal(count_in(tq->queue, REDRIVE_STATE_QUEUED), JOBS - QUICK - 1);
 }
 
 /* ---- SQLite, which tells when it waits for a lock -------------------------------------------- */
@@ -254,15 +254,15 @@ FILE_TEST(a_run_that_ends_while_others_are_given_back_is_settled)
     struct load load = {0};
     struct redrive_err err = {0};
     char id[16];
-    load.path = bed->store + strlen("sqlite:");
+    load.path = tq->store + strlen("sqlite:");
     load.work = gettid();
-    submit_numbered(bed->queue);
-    handle(bed->queue, stop_meanwhile, &load, false);
-    assert_int_equal(redrive_queue_work(bed->queue, 0, &err), 0);
+    submit_numbered(tq->queue);
+    handle(tq->queue, stop_meanwhile, &load, false);
+    assert_int_equal(redrive_queue_work(tq->queue, 0, &err), 0);
     pthread_join(load.locker, NULL);
     snprintf(id, sizeof id, "%d", load.last);
-    assert_int_equal(state_of(bed->queue, id), REDRIVE_STATE_COMPLETED);
-    assert_int_equal(count_in(bed->queue, REDRIVE_STATE_RUNNING), 0);
+    assert_int_equal(state_of(tq->queue, id), REDRIVE_STATE_COMPLETED);
+    assert_int_equal(count_in(tq->queue, REDRIVE_STATE_RUNNING), 0);
 }
 
 static int fail_from(struct redrive_task_run *run, void *arg)
@@ -279,14 +279,14 @@ FILE_TEST(being_given_back_costs_no_attempt)
 {
     struct load load = {.fail_from = QUICK};
     struct worker worker;
-    submit_numbered(bed->queue);
-    handle(bed->queue, fail_from, &load, false);
-    worker_start(&worker, bed->queue);
+    submit_numbered(tq->queue);
+    handle(tq->queue, fail_from, &load, false);
+    worker_start(&worker, tq->queue);
     WAIT_FOR(load.n >= QUICK + 3 * (JOBS - QUICK));
     for (int i = QUICK; i < JOBS; i++) {
         char id[16];
         snprintf(id, sizeof id, "%d", i);
-        WAIT_FOR_STATE(bed->queue, id, REDRIVE_STATE_DEAD_LETTER);
+        WAIT_FOR_STATE(tq->queue, id, REDRIVE_STATE_DEAD_LETTER);
     }
     worker_stop(&worker, LONG_MS);
     for (int i = 0; i < JOBS; i++)
@@ -295,30 +295,30 @@ FILE_TEST(being_given_back_costs_no_attempt)
 
 static int setup_with_breaker(void **state)
 {
-    struct bed *bed = bed_new("sqlite:");
-    write_file(bed->config,
+    struct test_queue *tq = tq_new("sqlite:");
+    write_file(tq->config,
                "defaults:\n"
                "  retry: {strategy: immediate, max_attempts: 3}\n"
                "  breaker: {failure_threshold: 3, failure_rate: 0, recovery_timeout: 1h}\n");
-    bed->queue = bed_open(bed);
-    *state = bed;
+    tq->queue = tq_open(tq);
+    *state = tq;
     return 0;
 }
 
-#define BED_TEST(test) TEST_WITH(test, setup_with_breaker, bed_teardown, struct bed *bed)
+#define QUEUE_TEST(test) TEST_WITH(test, setup_with_breaker, tq_teardown, struct test_queue *tq)
 
 /* Each failure is settled before the next job starts, so the third is the last. */
-BED_TEST(none_starts_after_the_failure_that_opens_the_breaker)
+QUEUE_TEST(none_starts_after_the_failure_that_opens_the_breaker)
 {
     struct load load = {.fail_from = QUICK};
-    submit_numbered(bed->queue);
-    handle(bed->queue, fail_from, &load, false);
-    work_until_idle(bed->queue);
+    submit_numbered(tq->queue);
+    handle(tq->queue, fail_from, &load, false);
+    work_until_idle(tq->queue);
     assert_int_equal(atomic_load(&load.n), QUICK + 3);
-    assert_int_equal(count_in(bed->queue, REDRIVE_STATE_COMPLETED), QUICK);
-    assert_int_equal(count_in(bed->queue, REDRIVE_STATE_PARKED) +
-                         count_in(bed->queue, REDRIVE_STATE_RETRYING) +
-                         count_in(bed->queue, REDRIVE_STATE_QUEUED),
+    assert_int_equal(count_in(tq->queue, REDRIVE_STATE_COMPLETED), QUICK);
+    assert_int_equal(count_in(tq->queue, REDRIVE_STATE_PARKED) +
+                         count_in(tq->queue, REDRIVE_STATE_RETRYING) +
+                         count_in(tq->queue, REDRIVE_STATE_QUEUED),
                      JOBS - QUICK);
 }
 

@@ -1,5 +1,5 @@
 /* What a queue takes and what it refuses: options, submits, functions, looks. */
-#include "queue_bed.h"
+#include "queue_for_test.h"
 
 #include <dirent.h>
 #include <sqlite3.h>
@@ -31,8 +31,8 @@ MEMORY_TEST(what_cannot_be_opened_says_why)
                      REDRIVE_E_NOT_FOUND);
     assert_true(
         open_with(&(struct redrive_queue_options){.store = "sqlite:/no/such/dir/a.db"}, &err) < 0);
-    write_file(bed->config, "taskz: {}\n");
-    assert_int_equal(open_with(&(struct redrive_queue_options){.config = bed->config}, &err),
+    write_file(tq->config, "taskz: {}\n");
+    assert_int_equal(open_with(&(struct redrive_queue_options){.config = tq->config}, &err),
                      REDRIVE_E_CONFIG);
     assert_non_null(strstr(err.message, "taskz"));
     assert_true(open_with(&(struct redrive_queue_options){.store = "memory:", .log_level = "loud"},
@@ -43,9 +43,9 @@ MEMORY_TEST(the_configuration_names_the_store)
 {
     char text[400];
     struct redrive_queue *queue;
-    snprintf(text, sizeof text, "store: sqlite:%s/named.db\n", bed->dir);
-    write_file(bed->config, text);
-    const struct redrive_queue_options options = {.config = bed->config};
+    snprintf(text, sizeof text, "store: sqlite:%s/named.db\n", tq->dir);
+    write_file(tq->config, text);
+    const struct redrive_queue_options options = {.config = tq->config};
     assert_int_equal(redrive_queue_open(&options, &queue, NULL), 0);
     submit(queue, "t", "a");
     redrive_queue_close(queue);
@@ -59,9 +59,9 @@ MEMORY_TEST(nothing_is_set_up_where_another_program_keeps_its_data)
     char url[400];
     struct redrive_err err = {0};
     struct redrive_queue *queue;
-    write_file(bed->config, "log: {level: info}\n");
-    const struct redrive_queue_options options = {.config = bed->config};
-    snprintf(url, sizeof url, "sqlite:%s/app.db", bed->dir);
+    write_file(tq->config, "log: {level: info}\n");
+    const struct redrive_queue_options options = {.config = tq->config};
+    snprintf(url, sizeof url, "sqlite:%s/app.db", tq->dir);
     assert_int_equal(setenv("DATABASE_URL", url, 1), 0);
     const int refused = open_with(&options, &err);
     const bool was_made = access(url + strlen("sqlite:"), F_OK) == 0;
@@ -126,7 +126,7 @@ MEMORY_TEST(a_submit_that_is_a_repetition_is_answered_with_its_job)
         {.task = "t", .process_after_ms = clock_wall_ms() + 60000},
     };
     struct redrive_submitted answers[6];
-    assert_int_equal(redrive_queue_submit(bed->queue, jobs, 6, 0, answers, NULL), 0);
+    assert_int_equal(redrive_queue_submit(tq->queue, jobs, 6, 0, answers, NULL), 0);
     assert_false(answers[0].existed);
     assert_true(answers[1].existed);
     assert_string_equal(answers[1].id, "a");
@@ -152,7 +152,7 @@ MEMORY_TEST(a_refusal_names_its_place_and_spares_the_others)
     };
     struct redrive_submitted answers[9];
     struct redrive_err err = {0};
-    assert_int_equal(redrive_queue_submit(bed->queue, jobs, 9, 0, answers, &err), REDRIVE_E_PARSE);
+    assert_int_equal(redrive_queue_submit(tq->queue, jobs, 9, 0, answers, &err), REDRIVE_E_PARSE);
     assert_non_null(strstr(err.message, "job 2 of 9"));
     assert_int_equal(answers[0].code, 0);
     assert_int_equal(answers[1].code, REDRIVE_E_PARSE);
@@ -163,8 +163,8 @@ MEMORY_TEST(a_refusal_names_its_place_and_spares_the_others)
     assert_int_equal(answers[6].code, REDRIVE_E_RANGE);
     assert_int_equal(answers[7].code, REDRIVE_E_INVALID);
     assert_true(answers[8].code < 0);
-    assert_int_equal(state_of(bed->queue, "good"), REDRIVE_STATE_QUEUED);
-    assert_int_equal(redrive_queue_submit(bed->queue, jobs, 0, 0, NULL, NULL), 0);
+    assert_int_equal(state_of(tq->queue, "good"), REDRIVE_STATE_QUEUED);
+    assert_int_equal(redrive_queue_submit(tq->queue, jobs, 0, 0, NULL, NULL), 0);
 }
 
 MEMORY_TEST(a_whole_batch_is_taken_or_refused)
@@ -175,19 +175,19 @@ MEMORY_TEST(a_whole_batch_is_taken_or_refused)
     };
     struct redrive_submitted answers[2];
     struct redrive_job_status job;
-    assert_int_equal(redrive_queue_submit(bed->queue, jobs, 2, REDRIVE_SUBMIT_WHOLE, answers, NULL),
+    assert_int_equal(redrive_queue_submit(tq->queue, jobs, 2, REDRIVE_SUBMIT_WHOLE, answers, NULL),
                      REDRIVE_E_RANGE);
     assert_int_equal(answers[0].code, REDRIVE_E_CANCELLED);
-    assert_int_equal(redrive_queue_job(bed->queue, "good", &job, NULL), REDRIVE_E_NOT_FOUND);
+    assert_int_equal(redrive_queue_job(tq->queue, "good", &job, NULL), REDRIVE_E_NOT_FOUND);
     assert_null(job.memory);
 }
 
 MEMORY_TEST(a_tenant_sees_its_own_jobs)
 {
-    struct bed other = *bed;
+    struct test_queue other = *tq;
     struct redrive_queue *a, *b;
     struct redrive_job_status job;
-    snprintf(other.store, sizeof other.store, "sqlite:%s/tenants.db", bed->dir);
+    snprintf(other.store, sizeof other.store, "sqlite:%s/tenants.db", tq->dir);
     struct redrive_queue_options options = {.store = other.store, .tenant = "a"};
     assert_int_equal(redrive_queue_open(&options, &a, NULL), 0);
     options.tenant = "b";
@@ -204,10 +204,10 @@ MEMORY_TEST(a_tenant_sees_its_own_jobs)
 MEMORY_TEST(a_job_that_is_not_there_cannot_be_found_or_cancelled)
 {
     struct redrive_job_status job;
-    assert_int_equal(redrive_queue_job(bed->queue, "x", &job, NULL), REDRIVE_E_NOT_FOUND);
-    assert_int_equal(redrive_queue_job(bed->queue, NULL, &job, NULL), REDRIVE_E_NOT_FOUND);
-    assert_int_equal(redrive_queue_cancel(bed->queue, "x", NULL), REDRIVE_E_NOT_FOUND);
-    assert_int_equal(redrive_queue_cancel(bed->queue, "", NULL), REDRIVE_E_NOT_FOUND);
+    assert_int_equal(redrive_queue_job(tq->queue, "x", &job, NULL), REDRIVE_E_NOT_FOUND);
+    assert_int_equal(redrive_queue_job(tq->queue, NULL, &job, NULL), REDRIVE_E_NOT_FOUND);
+    assert_int_equal(redrive_queue_cancel(tq->queue, "x", NULL), REDRIVE_E_NOT_FOUND);
+    assert_int_equal(redrive_queue_cancel(tq->queue, "", NULL), REDRIVE_E_NOT_FOUND);
     redrive_queue_job_release(NULL);
     redrive_queue_job_release(&job);
 }
@@ -216,7 +216,7 @@ MEMORY_TEST(a_job_that_is_not_there_cannot_be_found_or_cancelled)
 
 MEMORY_TEST(functions_that_cannot_be_meant_are_refused)
 {
-    struct redrive_queue *q = bed->queue;
+    struct redrive_queue *q = tq->queue;
     const struct redrive_handle_options many = {.concurrency = REDRIVE_CONCURRENCY_MAX + 1};
     const struct redrive_handle_options negative = {.timeout_ms = -1};
     assert_int_equal(redrive_queue_handle(q, "", do_nothing, NULL, NULL, NULL), REDRIVE_E_INVALID);
@@ -233,8 +233,8 @@ MEMORY_TEST(strict_tasks_refuse_a_function_for_a_word_that_is_misspelt)
 {
     struct redrive_queue *queue;
     struct redrive_err err = {0};
-    write_file(bed->config, "store: 'memory:'\nstrict_tasks: true\ntasks: {letter: {}}\n");
-    const struct redrive_queue_options options = {.config = bed->config};
+    write_file(tq->config, "store: 'memory:'\nstrict_tasks: true\ntasks: {letter: {}}\n");
+    const struct redrive_queue_options options = {.config = tq->config};
     assert_int_equal(redrive_queue_open(&options, &queue, NULL), 0);
     assert_int_equal(redrive_queue_handle(queue, "leter", do_nothing, NULL, NULL, &err),
                      REDRIVE_E_UNKNOWN);
@@ -264,12 +264,11 @@ MEMORY_TEST(what_a_job_needs_and_has_not_is_refused)
 {
     const struct redrive_job_spec hollow = {.task = "t", .payload_len = 10};
     struct redrive_err err = {0};
-    assert_int_equal(redrive_queue_submit(bed->queue, &hollow, 1, 0, NULL, &err),
-                     REDRIVE_E_INVALID);
+    assert_int_equal(redrive_queue_submit(tq->queue, &hollow, 1, 0, NULL, &err), REDRIVE_E_INVALID);
     assert_non_null(strstr(err.message, "payload_len"));
-    assert_int_equal(redrive_queue_submit(bed->queue, NULL, 1, 0, NULL, NULL), REDRIVE_E_INVALID);
-    assert_int_equal(redrive_queue_submit(bed->queue, NULL, 0, 0, NULL, NULL), 0);
-    assert_int_equal(redrive_queue_job(bed->queue, "a", NULL, NULL), REDRIVE_E_INVALID);
+    assert_int_equal(redrive_queue_submit(tq->queue, NULL, 1, 0, NULL, NULL), REDRIVE_E_INVALID);
+    assert_int_equal(redrive_queue_submit(tq->queue, NULL, 0, 0, NULL, NULL), 0);
+    assert_int_equal(redrive_queue_job(tq->queue, "a", NULL, NULL), REDRIVE_E_INVALID);
 }
 
 MEMORY_TEST(an_id_may_be_as_long_as_that_of_the_handler)
@@ -279,19 +278,19 @@ MEMORY_TEST(an_id_may_be_as_long_as_that_of_the_handler)
     id[REDRIVE_ID_MAX + 1] = '\0';
     struct redrive_job_spec job = {.task = "t", .id = id};
     struct redrive_submitted answer;
-    assert_int_equal(redrive_queue_submit(bed->queue, &job, 1, 0, NULL, NULL), REDRIVE_E_TOO_BIG);
+    assert_int_equal(redrive_queue_submit(tq->queue, &job, 1, 0, NULL, NULL), REDRIVE_E_TOO_BIG);
     id[REDRIVE_ID_MAX] = '\0';
-    assert_int_equal(redrive_queue_submit(bed->queue, &job, 1, 0, &answer, NULL), 0);
+    assert_int_equal(redrive_queue_submit(tq->queue, &job, 1, 0, &answer, NULL), 0);
     assert_string_equal(answer.id, id);
 }
 
 /* The program counts what SQLite takes, sets limits, or has its own reasons. */
 TEST(sqlite_goes_on_counting_the_memory_of_the_program)
 {
-    struct bed *bed = bed_new("sqlite:");
-    bed->queue = bed_open(bed);
+    struct test_queue *tq = tq_new("sqlite:");
+    tq->queue = tq_open(tq);
     assert_true(sqlite3_memory_used() > 0);
-    bed_free(bed);
+    tq_free(tq);
 }
 
 /* Of the thread, which must be there. */
@@ -311,11 +310,11 @@ static bool blocks_sigterm(const char *thread)
 /* A program may block SIGTERM after it has opened a queue, and wait for it by sigwait(). */
 TEST(no_thread_of_an_open_queue_takes_signals)
 {
-    struct bed *bed = bed_new("sqlite:");
+    struct test_queue *tq = tq_new("sqlite:");
     char self[32];
     int n = 0;
     snprintf(self, sizeof self, "%ld", (long)gettid());
-    bed->queue = bed_open(bed);
+    tq->queue = tq_open(tq);
     DIR *threads = opendir("/proc/self/task");
     assert_non_null(threads);
     for (const struct dirent *thread; (thread = readdir(threads));) {
@@ -326,7 +325,7 @@ TEST(no_thread_of_an_open_queue_takes_signals)
     }
     assert_true(n >= 2);
     closedir(threads);
-    bed_free(bed);
+    tq_free(tq);
 }
 
 static int look_at_the_work(struct redrive_task_run *run, void *arg)
@@ -341,9 +340,9 @@ static int look_at_the_work(struct redrive_task_run *run, void *arg)
 MEMORY_TEST(a_queue_is_worked_once_at_a_time)
 {
     int codes[2] = {0};
-    submit(bed->queue, "t", "a");
-    assert_int_equal(redrive_queue_handle(bed->queue, "t", look_at_the_work, codes, NULL, NULL), 0);
-    work_until_idle(bed->queue);
+    submit(tq->queue, "t", "a");
+    assert_int_equal(redrive_queue_handle(tq->queue, "t", look_at_the_work, codes, NULL, NULL), 0);
+    work_until_idle(tq->queue);
     assert_int_equal(codes[0], REDRIVE_E_STATE);
     assert_int_equal(codes[1], REDRIVE_E_STATE);
 }

@@ -1,6 +1,6 @@
 /* test_queue_held.c - a store, or one of its shards, that keeps what it is given for long or does
  * not take it: everything else goes on. */
-#include "queue_bed.h"
+#include "queue_for_test.h"
 
 #include "engine/committer.h"
 #include "store/held_files.h"
@@ -53,7 +53,7 @@ static int reset(void **state)
 #define N_SHARDS 3
 
 struct field {
-    struct bed *bed; /* its queue works for all tenants */
+    struct test_queue *tq; /* its queue works for all tenants */
     char store[1024];
     struct redrive_queue *of[N_SHARDS]; /* each for a tenant of that shard */
     atomic_int runs[N_SHARDS];
@@ -64,7 +64,7 @@ struct field {
 static struct redrive_queue *open_for(const struct field *f, const char *tenant)
 {
     const struct redrive_queue_options options = {
-        .store = f->store, .config = f->bed->config, .tenant = tenant};
+        .store = f->store, .config = f->tq->config, .tenant = tenant};
     struct redrive_queue *queue;
     struct redrive_err err = {0};
     if (redrive_queue_open(&options, &queue, &err) < 0)
@@ -93,21 +93,21 @@ static int run_counted(struct redrive_task_run *run, void *arg)
 
 static void field_init(struct field *f, uint32_t concurrency)
 {
-    *f = (struct field){.bed = bed_new("sqlite:")};
-    const char *dir = f->bed->dir;
+    *f = (struct field){.tq = tq_new("sqlite:")};
+    const char *dir = f->tq->dir;
     snprintf(f->store, sizeof f->store, "shards:sqlite:%s/0.db sqlite:%s/1.db sqlite:%s/2.db", dir,
              dir, dir);
-    f->bed->queue = open_for(f, NULL);
+    f->tq->queue = open_for(f, NULL);
     for (size_t i = 0; i < N_SHARDS; i++)
         f->of[i] = open_on(f, i);
-    bed_handle(f->bed->queue, "t", run_counted, f, concurrency);
+    tq_handle(f->tq->queue, "t", run_counted, f, concurrency);
 }
 
 static void field_release(struct field *f)
 {
     for (size_t i = 0; i < N_SHARDS; i++)
         redrive_queue_close(f->of[i]);
-    bed_free(f->bed);
+    tq_free(f->tq);
 }
 
 /* In one transaction, since the next one may be held up. */
@@ -131,7 +131,7 @@ FIXTURE_TEST(a_failure_that_is_not_settled_stops_no_job_of_another_shard)
     held_files[1].is_held = true;
     submit(f.of[0], "t", "here");
     submit(f.of[1], "t", "there");
-    worker_start(&worker, f.bed->queue);
+    worker_start(&worker, f.tq->queue);
     WAIT_FOR(f.runs[0] >= 1);
     WAIT_FOR(f.runs[1] >= 1);
     WAIT_FOR_REST(); /* the third thread sleeps */
@@ -164,7 +164,7 @@ FIXTURE_TEST(shards_that_settle_nothing_leave_runs_for_the_jobs_of_another)
     for (size_t i = 0; i < N_SHARDS; i++)
         held_files[i].delay_ms = 20; /* so that jobs are claimed ahead */
     submit_on(&f, 0, 60);
-    worker_start(&worker, f.bed->queue);
+    worker_start(&worker, f.tq->queue);
     WAIT_FOR(f.runs[0] >= 60);
     for (size_t i = 1; i < N_SHARDS; i++) {
         held_files[i].is_held = true;
@@ -209,16 +209,16 @@ static int end_together(struct redrive_task_run *run, void *arg)
     return is_early && number == 0 ? -ECONNREFUSED : 0;
 }
 
-static int bed_reset(void **state)
+static int tq_reset(void **state)
 {
     reset(NULL);
-    return bed_setup(state);
+    return tq_setup(state);
 }
 
-#define RESET_FILE_TEST(test)                                                            \
-    CHECK_WITH(test, struct bed *bed)                                                    \
-    CHECK_ADD(test, #test, check_run_##test, bed_reset, bed_teardown, (void *)"sqlite:") \
-    static void test(struct bed *bed)
+#define RESET_FILE_TEST(test)                                                          \
+    CHECK_WITH(test, struct test_queue *tq)                                            \
+    CHECK_ADD(test, #test, check_run_##test, tq_reset, tq_teardown, (void *)"sqlite:") \
+    static void test(struct test_queue *tq)
 
 /* Such as a large result on a disk that is nearly full. The job has the number 1. */
 RESET_FILE_TEST(an_outcome_that_the_store_does_not_take_holds_up_no_other)
@@ -229,10 +229,10 @@ RESET_FILE_TEST(an_outcome_that_the_store_does_not_take_holds_up_no_other)
     WHOLE->refused_seq = 1;
     for (int i = 0; i < 8; i++) {
         snprintf(id, sizeof id, "%d", i);
-        submit(bed->queue, "t", id);
+        submit(tq->queue, "t", id);
     }
-    bed_handle(bed->queue, "t", end_together, &gate, 8);
-    worker_start(&worker, bed->queue);
+    tq_handle(tq->queue, "t", end_together, &gate, 8);
+    worker_start(&worker, tq->queue);
     WAIT_FOR(gate.n_started >= 8);
     turns_are_held = true;
     atomic_store(&gate.is_open, true);
@@ -241,12 +241,12 @@ RESET_FILE_TEST(an_outcome_that_the_store_does_not_take_holds_up_no_other)
     for (int i = 1; i < 16; i++) {
         snprintf(id, sizeof id, "%d", i);
         if (i >= 8)
-            submit(bed->queue, "t", id);
-        WAIT_FOR_STATE(bed->queue, id, REDRIVE_STATE_COMPLETED);
+            submit(tq->queue, "t", id);
+        WAIT_FOR_STATE(tq->queue, id, REDRIVE_STATE_COMPLETED);
     }
-    assert_int_equal(state_of(bed->queue, "0"), REDRIVE_STATE_RUNNING);
+    assert_int_equal(state_of(tq->queue, "0"), REDRIVE_STATE_RUNNING);
     WHOLE->refused_seq = 0;
-    WAIT_FOR_STATE(bed->queue, "0", REDRIVE_STATE_COMPLETED);
+    WAIT_FOR_STATE(tq->queue, "0", REDRIVE_STATE_COMPLETED);
     assert_int_equal(atomic_load(&gate.n_started), 17);
     worker_stop(&worker, LONG_MS);
 }
@@ -283,47 +283,47 @@ static int64_t time_next_beat(void)
  * late, but not each time. */
 FIXTURE_TEST(a_heartbeat_that_was_kept_is_soon_followed_by_the_next)
 {
-    struct bed *bed = bed_new("sqlite:");
+    struct test_queue *tq = tq_new("sqlite:");
     struct gate gate = {0};
     struct worker worker;
-    write_file(bed->config, "tasks: {t: {lease: 60s, heartbeat: 2s}}\n");
-    bed->queue = bed_open(bed);
+    write_file(tq->config, "tasks: {t: {lease: 60s, heartbeat: 2s}}\n");
+    tq->queue = tq_open(tq);
     WHOLE->kind = MOVE_EXTEND;
     WHOLE->is_held = true;
-    submit(bed->queue, "t", "a");
-    bed_handle(bed->queue, "t", run_until_open, &gate, 1);
-    worker_start(&worker, bed->queue);
+    submit(tq->queue, "t", "a");
+    tq_handle(tq->queue, "t", run_until_open, &gate, 1);
+    worker_start(&worker, tq->queue);
     int64_t took_ms = INT64_MAX;
     for (int i = 0; i < ROUNDS && took_ms > BEAT_MS / 2; i++)
         took_ms = time_next_beat();
     assert_in_range(took_ms, 0, BEAT_MS / 2);
     atomic_store(&gate.is_open, true);
     worker_stop(&worker, LONG_MS);
-    bed_free(bed);
+    tq_free(tq);
 }
 
 /* ---- Leases ---------------------------------------------------------------------------------- */
 
-/* A bed whose task has this lease, and one job. */
-static struct bed *bed_with_lease(const char *yaml)
+/* A queue whose task has this lease, and one job. */
+static struct test_queue *tq_with_lease(const char *yaml)
 {
-    struct bed *bed = bed_new("sqlite:");
-    write_file(bed->config, yaml);
-    bed->queue = bed_open(bed);
+    struct test_queue *tq = tq_new("sqlite:");
+    write_file(tq->config, yaml);
+    tq->queue = tq_open(tq);
     WHOLE->kind = MOVE_EXTEND;
-    submit(bed->queue, "t", "a");
-    return bed;
+    submit(tq->queue, "t", "a");
+    return tq;
 }
 
 FIXTURE_TEST(a_failed_heartbeat_is_tried_again_before_the_next_is_due)
 {
-    struct bed *bed = bed_with_lease("tasks: {t: {lease: 600s, heartbeat: 3s}}\n");
+    struct test_queue *tq = tq_with_lease("tasks: {t: {lease: 600s, heartbeat: 3s}}\n");
     struct gate gate = {0};
     struct worker worker;
     WHOLE->is_refused = true;
-    bed_handle(bed->queue, "t", run_until_open, &gate, 1);
+    tq_handle(tq->queue, "t", run_until_open, &gate, 1);
     const int64_t start_ms = clock_monotonic_ms();
-    worker_start(&worker, bed->queue);
+    worker_start(&worker, tq->queue);
     WAIT_FOR(WHOLE->n_moves >= 1);
     const int64_t first_ms = clock_monotonic_ms();
     WAIT_FOR(WHOLE->n_moves >= 4);
@@ -331,10 +331,10 @@ FIXTURE_TEST(a_failed_heartbeat_is_tried_again_before_the_next_is_due)
     assert_true(atomic_load(&WHOLE->n_moves) < 50);
     WHOLE->is_refused = false;
     atomic_store(&gate.is_open, true);
-    WAIT_FOR_STATE(bed->queue, "a", REDRIVE_STATE_COMPLETED);
+    WAIT_FOR_STATE(tq->queue, "a", REDRIVE_STATE_COMPLETED);
     assert_int_equal(atomic_load(&gate.n_started), 1);
     worker_stop(&worker, LONG_MS);
-    bed_free(bed);
+    tq_free(tq);
 }
 
 /* Returns when it is told to, the first time. */
@@ -351,21 +351,22 @@ static int return_if_told(struct redrive_task_run *run, void *arg)
 /* The failure of a function that was told is none of the job's. */
 FIXTURE_TEST(a_function_is_told_when_its_lease_is_over_while_the_store_hangs)
 {
-    struct bed *bed = bed_with_lease("tasks: {t: {lease: 1s, heartbeat: 300ms, retry: {strategy: "
-                                     "immediate, max_attempts: 2}}}\n");
+    struct test_queue *tq =
+        tq_with_lease("tasks: {t: {lease: 1s, heartbeat: 300ms, retry: {strategy: "
+                      "immediate, max_attempts: 2}}}\n");
     struct gate gate = {0};
     struct worker worker;
     WHOLE->is_held = true;
-    bed_handle(bed->queue, "t", return_if_told, &gate, 2);
-    worker_start(&worker, bed->queue);
+    tq_handle(tq->queue, "t", return_if_told, &gate, 2);
+    worker_start(&worker, tq->queue);
     WAIT_FOR(gate.n_returned >= 1);
     assert_int_equal(atomic_load(&WHOLE->n_held), 1);
     assert_int_equal(atomic_load(&gate.n_started), 1);
     held_files_let_go();
-    WAIT_FOR_STATE(bed->queue, "a", REDRIVE_STATE_COMPLETED);
+    WAIT_FOR_STATE(tq->queue, "a", REDRIVE_STATE_COMPLETED);
     assert_int_equal(atomic_load(&gate.n_started), 2);
     worker_stop(&worker, LONG_MS);
-    bed_free(bed);
+    tq_free(tq);
 }
 
 /* The first one stays whatever it is told, until the gate is open. */
@@ -382,26 +383,27 @@ static int stay(struct redrive_task_run *run, void *arg)
 /* The lease is lost since no heartbeat gets through; other transactions do. */
 FIXTURE_TEST(no_attempt_starts_while_an_earlier_one_runs)
 {
-    struct bed *bed = bed_with_lease("tasks: {t: {lease: 1s, heartbeat: 300ms, retry: {strategy: "
-                                     "immediate, max_attempts: 5}}}\n");
+    struct test_queue *tq =
+        tq_with_lease("tasks: {t: {lease: 1s, heartbeat: 300ms, retry: {strategy: "
+                      "immediate, max_attempts: 5}}}\n");
     struct gate gate = {0};
     struct worker worker;
     struct redrive_job_status job = {0};
     WHOLE->is_refused = true;
-    bed_handle(bed->queue, "t", stay, &gate, 2);
-    worker_start(&worker, bed->queue);
+    tq_handle(tq->queue, "t", stay, &gate, 2);
+    worker_start(&worker, tq->queue);
     WAIT_FOR(gate.n_started >= 1);
-    WAIT_FOR_STATE(bed->queue, "a", REDRIVE_STATE_SCHEDULED); /* its claim was put off */
+    WAIT_FOR_STATE(tq->queue, "a", REDRIVE_STATE_SCHEDULED); /* its claim was put off */
     assert_int_equal(atomic_load(&gate.n_started), 1);
     WHOLE->is_refused = false;
     atomic_store(&gate.is_open, true);
-    WAIT_FOR_STATE(bed->queue, "a", REDRIVE_STATE_COMPLETED);
+    WAIT_FOR_STATE(tq->queue, "a", REDRIVE_STATE_COMPLETED);
     worker_stop(&worker, LONG_MS);
     assert_int_equal(atomic_load(&gate.n_started), 2);
-    assert_int_equal(redrive_queue_job(bed->queue, "a", &job, NULL), 0);
+    assert_int_equal(redrive_queue_job(tq->queue, "a", &job, NULL), 0);
     assert_int_equal(job.attempts, 2);
     redrive_queue_job_release(&job);
-    bed_free(bed);
+    tq_free(tq);
 }
 
 /* The settlement of the first is held up; meanwhile the second returns. */
@@ -423,16 +425,16 @@ static int take_turns(struct redrive_task_run *run, void *arg)
 /* Two transactions for a job and not one would halve what such a task can do. */
 FIXTURE_TEST(jobs_under_a_limit_are_settled_together_with_the_next_claim)
 {
-    struct bed *bed = bed_new("sqlite:");
+    struct test_queue *tq = tq_new("sqlite:");
     struct gate gate = {0};
     struct worker worker;
-    write_file(bed->config, "tasks: {t: {limits: {concurrency: 10}}}\n");
-    bed->queue = bed_open(bed);
+    write_file(tq->config, "tasks: {t: {limits: {concurrency: 10}}}\n");
+    tq->queue = tq_open(tq);
     WHOLE->is_held = true;
     for (int i = 0; i < 4; i++)
-        submit(bed->queue, "t", NULL);
-    bed_handle(bed->queue, "t", take_turns, &gate, 2);
-    worker_start(&worker, bed->queue);
+        submit(tq->queue, "t", NULL);
+    tq_handle(tq->queue, "t", take_turns, &gate, 2);
+    worker_start(&worker, tq->queue);
     WAIT_FOR(WHOLE->n_held >= 1);
     atomic_store(&gate.is_open, true);
     WAIT_FOR(gate.n_returned >= 2);
@@ -441,5 +443,5 @@ FIXTURE_TEST(jobs_under_a_limit_are_settled_together_with_the_next_claim)
     WAIT_FOR(gate.n_returned >= 4);
     worker_stop(&worker, LONG_MS);
     assert_int_equal(gate.n_apart, 0);
-    bed_free(bed);
+    tq_free(tq);
 }

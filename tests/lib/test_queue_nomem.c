@@ -1,5 +1,5 @@
 /* Memory and threads that run out: every call says so, nothing leaks, and nothing is lost. */
-#include "queue_bed.h"
+#include "queue_for_test.h"
 
 /* ---- An allocator and threads that fail as they are told ------------------------------------- */
 
@@ -63,14 +63,14 @@ int __wrap_pthread_create(pthread_t *thread, const pthread_attr_t *attr, void *(
 }
 
 /* Calls `call` with less and less memory missing, until it has enough. */
-static void with_too_little_memory(int (*call)(struct bed *bed), struct bed *bed)
+static void with_too_little_memory(int (*call)(struct test_queue *tq), struct test_queue *tq)
 {
     int rc = -1;
     long n_refused = 0;
     for (long n = 1; n < 100000 && rc < 0; n++) {
         fails_at = n;
         has_failed = false;
-        rc = call(bed);
+        rc = call(tq);
         fails_at = 0;
         if (!has_failed)
             break;
@@ -82,13 +82,13 @@ static void with_too_little_memory(int (*call)(struct bed *bed), struct bed *bed
 
 static int setup(void **state)
 {
-    *state = bed_new("memory:");
+    *state = tq_new("memory:");
     return 0;
 }
 
 static int teardown(void **state)
 {
-    bed_free(*state);
+    tq_free(*state);
     return 0;
 }
 
@@ -101,47 +101,47 @@ static int do_nothing(struct redrive_task_run *run, void *arg)
 
 /* ---- Memory ---------------------------------------------------------------------------------- */
 
-static int open_it(struct bed *bed)
+static int open_it(struct test_queue *tq)
 {
     const struct redrive_queue_options options = {
-        .store = bed->store, .config = bed->config, .worker = "w", .tenant = "default"};
-    return redrive_queue_open(&options, &bed->queue, NULL);
+        .store = tq->store, .config = tq->config, .worker = "w", .tenant = "default"};
+    return redrive_queue_open(&options, &tq->queue, NULL);
 }
 
-static int handle_it(struct bed *bed)
+static int handle_it(struct test_queue *tq)
 {
     static atomic_int n;
-    return redrive_queue_handle(bed->queue, "t", do_nothing, &n, NULL, NULL);
+    return redrive_queue_handle(tq->queue, "t", do_nothing, &n, NULL, NULL);
 }
 
-static int submit_it(struct bed *bed)
+static int submit_it(struct test_queue *tq)
 {
     const struct redrive_job_spec jobs[] = {{.task = "t", .id = "a"}, {.task = "t", .id = "b"}};
     struct redrive_submitted answers[2];
-    int rc = redrive_queue_submit(bed->queue, jobs, 2, 0, answers, NULL);
+    int rc = redrive_queue_submit(tq->queue, jobs, 2, 0, answers, NULL);
     assert_int_equal(answers[0].code < 0 ? answers[0].code : answers[1].code, rc);
     return rc;
 }
 
-static int look_at_it(struct bed *bed)
+static int look_at_it(struct test_queue *tq)
 {
     struct redrive_job_status job;
-    int rc = redrive_queue_job(bed->queue, "a", &job, NULL);
+    int rc = redrive_queue_job(tq->queue, "a", &job, NULL);
     assert_int_equal(rc == 0, job.memory != NULL);
     redrive_queue_job_release(&job);
     return rc;
 }
 
-#define BED_TEST(test) TEST_WITH(test, setup, teardown, struct bed *bed)
+#define QUEUE_TEST(test) TEST_WITH(test, setup, teardown, struct test_queue *tq)
 
-BED_TEST(every_call_says_that_memory_is_out)
+QUEUE_TEST(every_call_says_that_memory_is_out)
 {
-    with_too_little_memory(open_it, bed);
-    with_too_little_memory(handle_it, bed);
-    with_too_little_memory(submit_it, bed);
-    with_too_little_memory(look_at_it, bed);
-    work_until_idle(bed->queue);
-    assert_int_equal(state_of(bed->queue, "b"), REDRIVE_STATE_COMPLETED);
+    with_too_little_memory(open_it, tq);
+    with_too_little_memory(handle_it, tq);
+    with_too_little_memory(submit_it, tq);
+    with_too_little_memory(look_at_it, tq);
+    work_until_idle(tq->queue);
+    assert_int_equal(state_of(tq->queue, "b"), REDRIVE_STATE_COMPLETED);
 }
 
 #define ODD_SIZE 7919
@@ -152,7 +152,7 @@ static int do_nothing_with_a_payload(struct redrive_task_run *run, void *arg)
     return payload && *payload == '1' ? do_nothing(run, arg) : -EFAULT;
 }
 
-BED_TEST(a_job_that_there_is_no_room_for_is_given_back_and_taken_again)
+QUEUE_TEST(a_job_that_there_is_no_room_for_is_given_back_and_taken_again)
 {
     atomic_int n = 0;
     char *payload = calloc(1, ODD_SIZE);
@@ -160,17 +160,17 @@ BED_TEST(a_job_that_there_is_no_room_for_is_given_back_and_taken_again)
     struct worker worker;
     memset(payload, '1', ODD_SIZE - 1);
     const struct redrive_job_spec spec = {.task = "t", .id = "a", .queue = "q", .payload = payload};
-    bed->queue = bed_open(bed);
-    assert_int_equal(redrive_queue_submit(bed->queue, &spec, 1, 0, NULL, NULL), 0);
+    tq->queue = tq_open(tq);
+    assert_int_equal(redrive_queue_submit(tq->queue, &spec, 1, 0, NULL, NULL), 0);
     assert_int_equal(
-        redrive_queue_handle(bed->queue, "t", do_nothing_with_a_payload, &n, NULL, NULL), 0);
+        redrive_queue_handle(tq->queue, "t", do_nothing_with_a_payload, &n, NULL, NULL), 0);
     /* What a run copies: id, queue, tenant and payload, each with its terminator. */
     atomic_store(&fails_of_size, 1 + 1 + strlen("default") + ODD_SIZE - 1 + 4);
-    worker_start(&worker, bed->queue);
+    worker_start(&worker, tq->queue);
     WAIT_FOR(n >= 1);
     worker_stop(&worker, LONG_MS);
     assert_int_equal(atomic_load(&fails_of_size), 0);
-    assert_int_equal(redrive_queue_job(bed->queue, "a", &job, NULL), 0);
+    assert_int_equal(redrive_queue_job(tq->queue, "a", &job, NULL), 0);
     assert_int_equal(job.state, REDRIVE_STATE_COMPLETED);
     assert_int_equal(job.attempts, 1);
     redrive_queue_job_release(&job);
@@ -179,26 +179,26 @@ BED_TEST(a_job_that_there_is_no_room_for_is_given_back_and_taken_again)
 
 /* ---- Threads --------------------------------------------------------------------------------- */
 
-BED_TEST(work_without_enough_threads_does_not_begin)
+QUEUE_TEST(work_without_enough_threads_does_not_begin)
 {
     const struct redrive_handle_options options = {.concurrency = 3};
     atomic_int n = 0;
-    bed->queue = bed_open(bed);
-    assert_int_equal(redrive_queue_handle(bed->queue, "t", do_nothing, &n, &options, NULL), 0);
+    tq->queue = tq_open(tq);
+    assert_int_equal(redrive_queue_handle(tq->queue, "t", do_nothing, &n, &options, NULL), 0);
     for (int i = 1; i <= 3; i++) {
         atomic_store(&thread_fails_at, i);
-        assert_int_equal(redrive_queue_work(bed->queue, 0, NULL), REDRIVE_E_NOMEM);
+        assert_int_equal(redrive_queue_work(tq->queue, 0, NULL), REDRIVE_E_NOMEM);
     }
-    submit(bed->queue, "t", "a");
-    work_until_idle(bed->queue);
+    submit(tq->queue, "t", "a");
+    work_until_idle(tq->queue);
     assert_int_equal(atomic_load(&n), 1);
 }
 
-BED_TEST(a_queue_whose_threads_cannot_be_started_is_not_opened)
+QUEUE_TEST(a_queue_whose_threads_cannot_be_started_is_not_opened)
 {
     for (int i = 1; i <= 2; i++) {
         atomic_store(&thread_fails_at, i);
-        assert_int_equal(open_it(bed), REDRIVE_E_NOMEM);
-        assert_null(bed->queue);
+        assert_int_equal(open_it(tq), REDRIVE_E_NOMEM);
+        assert_null(tq->queue);
     }
 }

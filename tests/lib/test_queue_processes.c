@@ -2,7 +2,7 @@
  *
  * This program is its own helper: called with a role it works, cancels or hangs as the tests ask,
  * in a process that shares nothing with them but the store and a log that it appends to. */
-#include "queue_bed.h"
+#include "queue_for_test.h"
 
 #include <fcntl.h>
 #include <sqlite3.h>
@@ -82,30 +82,30 @@ static int helper(char **argv)
 
 static int setup(void **state)
 {
-    *state = bed_new("sqlite:");
+    *state = tq_new("sqlite:");
     return 0;
 }
 
 static int teardown(void **state)
 {
-    bed_free(*state);
+    tq_free(*state);
     return 0;
 }
 
-static const char *log_path(const struct bed *bed)
+static const char *log_path(const struct test_queue *tq)
 {
     static char path[300];
-    snprintf(path, sizeof path, "%s/log", bed->dir);
+    snprintf(path, sizeof path, "%s/log", tq->dir);
     return path;
 }
 
-static pid_t start(const struct bed *bed, const char *role)
+static pid_t start(const struct test_queue *tq, const char *role)
 {
     pid_t pid = fork();
     assert_true(pid >= 0);
     if (pid == 0) {
-        execl("/proc/self/exe", "helper", "queue_processes", role, bed->config, bed->store,
-              log_path(bed), (char *)NULL);
+        execl("/proc/self/exe", "helper", "queue_processes", role, tq->config, tq->store,
+              log_path(tq), (char *)NULL);
         _exit(127);
     }
     return pid;
@@ -122,11 +122,11 @@ static int end_of(pid_t pid)
 }
 
 /* How often a line is in the log; NULL: how many there are. */
-static int count_lines(const struct bed *bed, const char *line)
+static int count_lines(const struct test_queue *tq, const char *line)
 {
     char text[REDRIVE_ID_MAX + 2];
     int n = 0;
-    FILE *f = fopen(log_path(bed), "r");
+    FILE *f = fopen(log_path(tq), "r");
     while (f && fgets(text, sizeof text, f)) {
         text[strcspn(text, "\n")] = '\0';
         n += !line || strcmp(text, line) == 0;
@@ -145,44 +145,44 @@ static int count_and_end(struct redrive_task_run *run, void *arg)
 
 #define SHARED_JOBS 300
 
-#define BED_TEST(test) TEST_WITH(test, setup, teardown, struct bed *bed)
+#define QUEUE_TEST(test) TEST_WITH(test, setup, teardown, struct test_queue *tq)
 
-BED_TEST(two_processes_share_a_file_and_run_each_job_once)
+QUEUE_TEST(two_processes_share_a_file_and_run_each_job_once)
 {
     char ids[SHARED_JOBS][16];
     struct redrive_job_spec jobs[SHARED_JOBS];
-    bed->queue = bed_open(bed);
+    tq->queue = tq_open(tq);
     for (int i = 0; i < SHARED_JOBS; i++) {
         snprintf(ids[i], sizeof ids[i], "job-%d", i);
         jobs[i] = (struct redrive_job_spec){.task = "t", .id = ids[i]};
     }
-    assert_int_equal(redrive_queue_submit(bed->queue, jobs, SHARED_JOBS, 0, NULL, NULL), 0);
-    pid_t one = start(bed, "share"), two = start(bed, "share");
+    assert_int_equal(redrive_queue_submit(tq->queue, jobs, SHARED_JOBS, 0, NULL, NULL), 0);
+    pid_t one = start(tq, "share"), two = start(tq, "share");
     assert_int_equal(end_of(one), 0);
     assert_int_equal(end_of(two), 0);
-    assert_int_equal(count_lines(bed, NULL), SHARED_JOBS);
+    assert_int_equal(count_lines(tq, NULL), SHARED_JOBS);
     for (int i = 0; i < SHARED_JOBS; i++) {
-        assert_int_equal(count_lines(bed, ids[i]), 1);
-        assert_int_equal(state_of(bed->queue, ids[i]), REDRIVE_STATE_COMPLETED);
+        assert_int_equal(count_lines(tq, ids[i]), 1);
+        assert_int_equal(state_of(tq->queue, ids[i]), REDRIVE_STATE_COMPLETED);
     }
 }
 
-BED_TEST(jobs_of_a_killed_process_are_taken_back_and_run_again)
+QUEUE_TEST(jobs_of_a_killed_process_are_taken_back_and_run_again)
 {
     atomic_int n = 0;
     struct worker worker;
     struct redrive_job_status job;
-    bed->queue = bed_open(bed);
-    submit(bed->queue, "long", "a");
-    pid_t pid = start(bed, "hang");
-    WAIT_FOR(count_lines(bed, "a") > 0);
+    tq->queue = tq_open(tq);
+    submit(tq->queue, "long", "a");
+    pid_t pid = start(tq, "hang");
+    WAIT_FOR(count_lines(tq, "a") > 0);
     kill(pid, SIGKILL);
     end_of(pid);
-    assert_int_equal(redrive_queue_handle(bed->queue, "long", count_and_end, &n, NULL, NULL), 0);
-    worker_start(&worker, bed->queue);
+    assert_int_equal(redrive_queue_handle(tq->queue, "long", count_and_end, &n, NULL, NULL), 0);
+    worker_start(&worker, tq->queue);
     WAIT_FOR(n >= 1);
     worker_stop(&worker, LONG_MS);
-    assert_int_equal(redrive_queue_job(bed->queue, "a", &job, NULL), 0);
+    assert_int_equal(redrive_queue_job(tq->queue, "a", &job, NULL), 0);
     assert_int_equal(job.state, REDRIVE_STATE_COMPLETED);
     assert_int_equal(job.attempts, 2);
     redrive_queue_job_release(&job);
@@ -196,42 +196,42 @@ static int wait_to_be_told(struct redrive_task_run *run, void *arg)
     return 0;
 }
 
-BED_TEST(a_run_is_told_that_another_process_has_cancelled_it)
+QUEUE_TEST(a_run_is_told_that_another_process_has_cancelled_it)
 {
     atomic_int n = 0;
     struct worker worker;
-    bed->queue = bed_open(bed);
-    submit(bed->queue, "long", "a");
-    assert_int_equal(redrive_queue_handle(bed->queue, "long", wait_to_be_told, &n, NULL, NULL), 0);
-    worker_start(&worker, bed->queue);
+    tq->queue = tq_open(tq);
+    submit(tq->queue, "long", "a");
+    assert_int_equal(redrive_queue_handle(tq->queue, "long", wait_to_be_told, &n, NULL, NULL), 0);
+    worker_start(&worker, tq->queue);
     WAIT_FOR(n >= 1);
-    assert_int_equal(end_of(start(bed, "cancel")), 0);
+    assert_int_equal(end_of(start(tq, "cancel")), 0);
     WAIT_FOR(n >= 2);
     worker_stop(&worker, LONG_MS);
-    assert_int_equal(state_of(bed->queue, "a"), REDRIVE_STATE_CANCELLED);
+    assert_int_equal(state_of(tq->queue, "a"), REDRIVE_STATE_CANCELLED);
 }
 
-BED_TEST(a_process_that_is_asked_to_end_gives_its_jobs_back)
+QUEUE_TEST(a_process_that_is_asked_to_end_gives_its_jobs_back)
 {
     struct redrive_job_status job;
-    bed->queue = bed_open(bed);
-    submit(bed->queue, "long", "a");
-    pid_t pid = start(bed, "yield");
-    WAIT_FOR(count_lines(bed, "a") > 0);
+    tq->queue = tq_open(tq);
+    submit(tq->queue, "long", "a");
+    pid_t pid = start(tq, "yield");
+    WAIT_FOR(count_lines(tq, "a") > 0);
     kill(pid, SIGTERM);
     assert_int_equal(end_of(pid), 0);
-    assert_int_equal(redrive_queue_job(bed->queue, "a", &job, NULL), 0);
+    assert_int_equal(redrive_queue_job(tq->queue, "a", &job, NULL), 0);
     assert_int_equal(job.state, REDRIVE_STATE_QUEUED);
     assert_int_equal(job.attempts, 0);
     redrive_queue_job_release(&job);
 }
 
 /* Suspends a process, unless it is in the midst of a transaction, for which all would wait. */
-static bool suspend(const struct bed *bed, pid_t pid)
+static bool suspend(const struct test_queue *tq, pid_t pid)
 {
     sqlite3 *db;
     kill(pid, SIGSTOP);
-    assert_int_equal(sqlite3_open(bed->store + strlen("sqlite:"), &db), SQLITE_OK);
+    assert_int_equal(sqlite3_open(tq->store + strlen("sqlite:"), &db), SQLITE_OK);
     sqlite3_busy_timeout(db, 1000);
     const bool is_free = sqlite3_exec(db, "BEGIN IMMEDIATE", NULL, NULL, NULL) == SQLITE_OK;
     sqlite3_close(db);
@@ -242,24 +242,24 @@ static bool suspend(const struct bed *bed, pid_t pid)
 
 /* A process that was suspended for longer than its leases has lost them: its word does not count.
  */
-BED_TEST(a_suspended_process_loses_its_jobs)
+QUEUE_TEST(a_suspended_process_loses_its_jobs)
 {
     atomic_int n = 0;
     struct worker worker;
-    bed->queue = bed_open(bed);
-    submit(bed->queue, "long", "a");
-    pid_t pid = start(bed, "yield");
-    WAIT_FOR(count_lines(bed, "a") > 0);
-    WAIT_FOR(suspend(bed, pid));
-    assert_int_equal(redrive_queue_handle(bed->queue, "long", count_and_end, &n, NULL, NULL), 0);
-    worker_start(&worker, bed->queue);
+    tq->queue = tq_open(tq);
+    submit(tq->queue, "long", "a");
+    pid_t pid = start(tq, "yield");
+    WAIT_FOR(count_lines(tq, "a") > 0);
+    WAIT_FOR(suspend(tq, pid));
+    assert_int_equal(redrive_queue_handle(tq->queue, "long", count_and_end, &n, NULL, NULL), 0);
+    worker_start(&worker, tq->queue);
     WAIT_FOR(n >= 1);
-    WAIT_FOR_STATE(bed->queue, "a", REDRIVE_STATE_COMPLETED);
+    WAIT_FOR_STATE(tq->queue, "a", REDRIVE_STATE_COMPLETED);
     kill(pid, SIGCONT);
     kill(pid, SIGTERM);
     assert_int_equal(end_of(pid), 0);
     worker_stop(&worker, LONG_MS);
-    assert_int_equal(state_of(bed->queue, "a"), REDRIVE_STATE_COMPLETED);
+    assert_int_equal(state_of(tq->queue, "a"), REDRIVE_STATE_COMPLETED);
 }
 
 TEST_MAIN(argc, argv)

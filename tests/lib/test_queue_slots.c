@@ -1,6 +1,6 @@
 /* How many functions run at a time, for how long they hold their jobs, and how their work ends;
  * each fact in memory and in a file. */
-#include "queue_bed.h"
+#include "queue_for_test.h"
 
 /* ---- Slots ----------------------------------------------------------------------------------- */
 
@@ -38,9 +38,9 @@ static void submit_many(struct redrive_queue *q, const char *task, size_t n)
 BOTH_TEST(all_places_are_used_and_no_more)
 {
     struct crowd crowd = {.awaited = 3};
-    submit_many(bed->queue, "t", 20);
-    bed_handle(bed->queue, "t", join_crowd, &crowd, 3);
-    work_until_idle(bed->queue);
+    submit_many(tq->queue, "t", 20);
+    tq_handle(tq->queue, "t", join_crowd, &crowd, 3);
+    work_until_idle(tq->queue);
     assert_int_equal(atomic_load(&crowd.all), 20);
     assert_int_equal(atomic_load(&crowd.most), 3);
 }
@@ -48,11 +48,11 @@ BOTH_TEST(all_places_are_used_and_no_more)
 BOTH_TEST(each_task_has_places_of_its_own)
 {
     struct crowd crowd = {.awaited = 2};
-    submit_many(bed->queue, "t", 3);
-    submit_many(bed->queue, "u", 3);
-    bed_handle(bed->queue, "t", join_crowd, &crowd, 1);
-    bed_handle(bed->queue, "u", join_crowd, &crowd, 1);
-    work_until_idle(bed->queue);
+    submit_many(tq->queue, "t", 3);
+    submit_many(tq->queue, "u", 3);
+    tq_handle(tq->queue, "t", join_crowd, &crowd, 1);
+    tq_handle(tq->queue, "u", join_crowd, &crowd, 1);
+    work_until_idle(tq->queue);
     assert_int_equal(atomic_load(&crowd.all), 6);
     assert_int_equal(atomic_load(&crowd.most), 2);
 }
@@ -61,9 +61,9 @@ BOTH_TEST(limits_of_the_configuration_hold)
 {
     struct crowd crowd = {.awaited = 1};
     struct worker worker;
-    submit_many(bed->queue, "alone", 8);
-    bed_handle(bed->queue, "alone", join_crowd, &crowd, 4);
-    worker_start(&worker, bed->queue);
+    submit_many(tq->queue, "alone", 8);
+    tq_handle(tq->queue, "alone", join_crowd, &crowd, 4);
+    worker_start(&worker, tq->queue);
     WAIT_FOR(crowd.all >= 8);
     worker_stop(&worker, LONG_MS);
     assert_int_equal(atomic_load(&crowd.most), 1);
@@ -73,15 +73,15 @@ BOTH_TEST(sleeping_places_wake_for_new_jobs)
 {
     atomic_int n = 0;
     struct worker worker;
-    bed_handle(bed->queue, "t", succeed, &n, 2);
-    worker_start(&worker, bed->queue);
-    submit(bed->queue, "t", "a");
-    WAIT_FOR_STATE(bed->queue, "a", REDRIVE_STATE_COMPLETED);
+    tq_handle(tq->queue, "t", succeed, &n, 2);
+    worker_start(&worker, tq->queue);
+    submit(tq->queue, "t", "a");
+    WAIT_FOR_STATE(tq->queue, "a", REDRIVE_STATE_COMPLETED);
     const struct redrive_job_spec later = {.task = "t", .id = "b", .delay_ms = 100};
     struct redrive_submitted answer;
-    assert_int_equal(redrive_queue_submit(bed->queue, &later, 1, 0, &answer, NULL), 0);
+    assert_int_equal(redrive_queue_submit(tq->queue, &later, 1, 0, &answer, NULL), 0);
     assert_int_equal(answer.state, REDRIVE_STATE_SCHEDULED);
-    WAIT_FOR_STATE(bed->queue, "b", REDRIVE_STATE_COMPLETED);
+    WAIT_FOR_STATE(tq->queue, "b", REDRIVE_STATE_COMPLETED);
     worker_stop(&worker, LONG_MS);
     assert_int_equal(atomic_load(&n), 2);
 }
@@ -97,10 +97,10 @@ static int split(struct redrive_task_run *run, void *arg)
 BOTH_TEST(a_function_may_submit)
 {
     atomic_int n = 0;
-    submit(bed->queue, "whole", "a");
-    bed_handle(bed->queue, "part", succeed, &n, 1);
-    bed_handle(bed->queue, "whole", split, NULL, 1);
-    work_until_idle(bed->queue);
+    submit(tq->queue, "whole", "a");
+    tq_handle(tq->queue, "part", succeed, &n, 1);
+    tq_handle(tq->queue, "whole", split, NULL, 1);
+    work_until_idle(tq->queue);
     assert_int_equal(atomic_load(&n), 2);
 }
 
@@ -118,10 +118,10 @@ BOTH_TEST(heartbeats_keep_a_run_that_outlasts_its_lease)
 {
     atomic_int n = 0;
     struct redrive_job_status job;
-    submit(bed->queue, "long", "a");
-    bed_handle(bed->queue, "long", take_long, &n, 2);
-    work_until_idle(bed->queue);
-    assert_int_equal(redrive_queue_job(bed->queue, "a", &job, NULL), 0);
+    submit(tq->queue, "long", "a");
+    tq_handle(tq->queue, "long", take_long, &n, 2);
+    work_until_idle(tq->queue);
+    assert_int_equal(redrive_queue_job(tq->queue, "a", &job, NULL), 0);
     assert_int_equal(job.state, REDRIVE_STATE_COMPLETED);
     assert_int_equal(job.attempts, 1);
     assert_int_equal(atomic_load(&n), 1);
@@ -141,14 +141,14 @@ BOTH_TEST(a_cancelled_run_is_told_and_its_word_does_not_count)
     atomic_int n = 0;
     struct worker worker;
     struct redrive_job_status job;
-    submit(bed->queue, "long", "a");
-    bed_handle(bed->queue, "long", wait_to_be_told, &n, 1);
-    worker_start(&worker, bed->queue);
+    submit(tq->queue, "long", "a");
+    tq_handle(tq->queue, "long", wait_to_be_told, &n, 1);
+    worker_start(&worker, tq->queue);
     WAIT_FOR(n >= 1);
-    assert_int_equal(redrive_queue_cancel(bed->queue, "a", NULL), 0);
-    assert_int_equal(redrive_queue_cancel(bed->queue, "a", NULL), REDRIVE_E_STATE);
+    assert_int_equal(redrive_queue_cancel(tq->queue, "a", NULL), 0);
+    assert_int_equal(redrive_queue_cancel(tq->queue, "a", NULL), REDRIVE_E_STATE);
     worker_stop(&worker, LONG_MS);
-    assert_int_equal(redrive_queue_job(bed->queue, "a", &job, NULL), 0);
+    assert_int_equal(redrive_queue_job(tq->queue, "a", &job, NULL), 0);
     assert_int_equal(job.state, REDRIVE_STATE_CANCELLED);
     assert_null(job.result);
     redrive_queue_job_release(&job);
@@ -167,10 +167,10 @@ static int notice(struct redrive_task_run *run, void *arg)
 
 BOTH_TEST(extending_tells_whether_the_lease_is_still_held)
 {
-    submit(bed->queue, "t", "a");
-    bed_handle(bed->queue, "t", notice, NULL, 1);
-    work_until_idle(bed->queue);
-    assert_int_equal(state_of(bed->queue, "a"), REDRIVE_STATE_CANCELLED);
+    submit(tq->queue, "t", "a");
+    tq_handle(tq->queue, "t", notice, NULL, 1);
+    work_until_idle(tq->queue);
+    assert_int_equal(state_of(tq->queue, "a"), REDRIVE_STATE_CANCELLED);
 }
 
 /* ---- Stopping -------------------------------------------------------------------------------- */
@@ -194,18 +194,18 @@ BOTH_TEST(a_stop_lets_what_runs_end_and_takes_no_more)
     struct gate gate = {0};
     struct worker worker;
     struct redrive_job_status job;
-    bed_handle(bed->queue, "t", wait_at_gate, &gate, 1);
-    submit(bed->queue, "t", "a");
-    submit(bed->queue, "t", "b");
-    worker_start(&worker, bed->queue);
+    tq_handle(tq->queue, "t", wait_at_gate, &gate, 1);
+    submit(tq->queue, "t", "a");
+    submit(tq->queue, "t", "b");
+    worker_start(&worker, tq->queue);
     WAIT_FOR(gate.arrived >= 1);
-    redrive_queue_stop(bed->queue, LONG_MS);
+    redrive_queue_stop(tq->queue, LONG_MS);
     /* It goes on being usable while it drains. */
-    assert_int_equal(state_of(bed->queue, "a"), REDRIVE_STATE_RUNNING);
+    assert_int_equal(state_of(tq->queue, "a"), REDRIVE_STATE_RUNNING);
     atomic_store(&gate.is_open, true);
     worker_join(&worker);
-    assert_int_equal(state_of(bed->queue, "a"), REDRIVE_STATE_COMPLETED);
-    assert_int_equal(redrive_queue_job(bed->queue, "b", &job, NULL), 0);
+    assert_int_equal(state_of(tq->queue, "a"), REDRIVE_STATE_COMPLETED);
+    assert_int_equal(redrive_queue_job(tq->queue, "b", &job, NULL), 0);
     assert_int_equal(job.state, REDRIVE_STATE_QUEUED);
     assert_int_equal(job.attempts, 0);
     redrive_queue_job_release(&job);
@@ -222,15 +222,15 @@ BOTH_TEST(after_the_grace_runs_are_told_and_released)
     atomic_int n = 0;
     struct worker worker;
     struct redrive_job_status job;
-    bed_handle(bed->queue, "t", leave_when_told, &n, 2);
-    submit(bed->queue, "t", "done");
-    submit(bed->queue, "t", "half");
-    worker_start(&worker, bed->queue);
+    tq_handle(tq->queue, "t", leave_when_told, &n, 2);
+    submit(tq->queue, "t", "done");
+    submit(tq->queue, "t", "half");
+    worker_start(&worker, tq->queue);
     WAIT_FOR(n >= 2);
-    redrive_queue_stop(bed->queue, LONG_MS);
+    redrive_queue_stop(tq->queue, LONG_MS);
     worker_stop(&worker, 0); /* the second hurries */
-    assert_int_equal(state_of(bed->queue, "done"), REDRIVE_STATE_COMPLETED);
-    assert_int_equal(redrive_queue_job(bed->queue, "half", &job, NULL), 0);
+    assert_int_equal(state_of(tq->queue, "done"), REDRIVE_STATE_COMPLETED);
+    assert_int_equal(redrive_queue_job(tq->queue, "half", &job, NULL), 0);
     assert_int_equal(job.state, REDRIVE_STATE_QUEUED);
     assert_int_equal(job.attempts, 0);
     redrive_queue_job_release(&job);
@@ -248,28 +248,28 @@ BOTH_TEST(a_signal_handler_may_stop)
 {
     atomic_int n = 0;
     struct worker worker;
-    signalled = bed->queue;
+    signalled = tq->queue;
     assert_true(signal(SIGUSR1, on_signal) != SIG_ERR);
-    bed_handle(bed->queue, "t", succeed, &n, 2);
-    submit(bed->queue, "t", "a");
-    worker_start(&worker, bed->queue);
+    tq_handle(tq->queue, "t", succeed, &n, 2);
+    submit(tq->queue, "t", "a");
+    worker_start(&worker, tq->queue);
     WAIT_FOR(n >= 1);
     errno = EDOM;
     assert_int_equal(raise(SIGUSR1), 0);
     assert_int_equal(errno, EDOM);
     worker_join(&worker);
-    assert_int_equal(state_of(bed->queue, "a"), REDRIVE_STATE_COMPLETED);
+    assert_int_equal(state_of(tq->queue, "a"), REDRIVE_STATE_COMPLETED);
 }
 
 BOTH_TEST(a_stop_before_work_ends_it_at_once)
 {
     atomic_int n = 0;
-    bed_handle(bed->queue, "t", succeed, &n, 3);
-    submit(bed->queue, "t", "a");
-    redrive_queue_stop(bed->queue, LONG_MS);
-    assert_int_equal(redrive_queue_work(bed->queue, 0, NULL), 0);
+    tq_handle(tq->queue, "t", succeed, &n, 3);
+    submit(tq->queue, "t", "a");
+    redrive_queue_stop(tq->queue, LONG_MS);
+    assert_int_equal(redrive_queue_work(tq->queue, 0, NULL), 0);
     assert_int_equal(atomic_load(&n), 0);
-    assert_int_equal(state_of(bed->queue, "a"), REDRIVE_STATE_QUEUED);
+    assert_int_equal(state_of(tq->queue, "a"), REDRIVE_STATE_QUEUED);
 }
 
 /* ---- Many at once ---------------------------------------------------------------------------- */
@@ -313,10 +313,10 @@ BOTH_TEST(each_of_many_jobs_runs_as_often_as_it_should)
     struct stress *stress = calloc(1, sizeof *stress);
     pthread_t threads[STRESS_THREADS];
     struct worker worker;
-    stress->queue = bed->queue;
-    bed_handle(bed->queue, "t", count_run, stress, 3);
-    bed_handle(bed->queue, "u", count_run, stress, 3);
-    worker_start(&worker, bed->queue);
+    stress->queue = tq->queue;
+    tq_handle(tq->queue, "t", count_run, stress, 3);
+    tq_handle(tq->queue, "u", count_run, stress, 3);
+    worker_start(&worker, tq->queue);
     for (int i = 0; i < STRESS_THREADS; i++)
         assert_int_equal(pthread_create(&threads[i], NULL, submit_some, stress), 0);
     for (int i = 0; i < STRESS_THREADS; i++)

@@ -1,6 +1,6 @@
 /* Jobs that are claimed before there is a slot for them: they start when there is one, or go back
  * and lose no attempt. */
-#include "rig.h"
+#include "pool_for_test.h"
 
 #include <stdio.h>
 
@@ -19,122 +19,123 @@ enum {
 static const char *here;
 
 /* A pool with a stream handler that takes one job at a time, and more of the task's settings. */
-static void init_with(struct rig *rig, const char *more)
+static void init_with(struct test_pool *tp, const char *more)
 {
     char yaml[4600];
     (void)snprintf(yaml, sizeof yaml, "tasks: {s: {run: {stream: [python3, %s/worker.py]}, %s}}\n",
                    here, more);
-    rig_init(rig, yaml);
+    tp_init(tp, yaml);
 }
 
-static void init(struct rig *rig)
+static void init(struct test_pool *tp)
 {
-    init_with(rig, RETRY);
+    init_with(tp, RETRY);
 }
 
 /* Quick jobs, then one of its own kind, then quick ones again, which are claimed ahead while the
  * one runs. Returns its number; those after it follow. */
-static int64_t fill(struct rig *rig, const char *payload)
+static int64_t fill(struct test_pool *tp, const char *payload)
 {
     for (int i = 0; i < BEFORE; i++)
-        (void)rig_submit(rig, "s", QUICK);
-    int64_t seq = rig_submit(rig, "s", payload);
+        (void)tp_submit(tp, "s", QUICK);
+    int64_t seq = tp_submit(tp, "s", payload);
     for (int i = 0; i < AFTER; i++)
-        (void)rig_submit(rig, "s", QUICK);
+        (void)tp_submit(tp, "s", QUICK);
     return seq;
 }
 
 /* The one of its own kind runs, and others wait behind it. */
-static bool are_waiting(struct rig *rig)
+static bool are_waiting(struct test_pool *tp)
 {
-    return rig->told[ENGINE_EVENT_COMPLETED] == BEFORE && pool_status(rig->pool).running > 1;
+    return tp->told[ENGINE_EVENT_COMPLETED] == BEFORE && pool_status(tp->pool).running > 1;
 }
 
-static void check_job(struct rig *rig, int64_t seq, enum redrive_state state, uint32_t attempts)
+static void check_job(struct test_pool *tp, int64_t seq, enum redrive_state state,
+                      uint32_t attempts)
 {
     struct job_page page = {0};
-    const struct job *job = rig_job(rig, seq, &page);
+    const struct job *job = tp_job(tp, seq, &page);
     assert_int_equal(job->status.state, state);
     assert_int_equal(job->status.attempts, attempts);
     job_page_release(&page);
 }
 
-#define POOL_TEST(test) TEST_OF(test, struct rig, rig, init(rig), rig_release(rig))
+#define AHEAD_TEST(test) TEST_OF(test, struct test_pool, tp, init(tp), tp_release(tp))
 
-POOL_TEST(waiting_jobs_go_back_at_once_when_the_pool_stops)
+AHEAD_TEST(waiting_jobs_go_back_at_once_when_the_pool_stops)
 {
     char payload[64];
     (void)snprintf(payload, sizeof payload, SLEEP, "0.2");
-    int64_t slow = fill(rig, payload);
-    rig_start(rig);
-    rig_until(rig, are_waiting);
-    pool_stop(rig->pool, 30000);
-    rig_until_stopped(rig);
-    check_job(rig, slow, REDRIVE_STATE_COMPLETED, 1);
+    int64_t slow = fill(tp, payload);
+    tp_start(tp);
+    tp_until(tp, are_waiting);
+    pool_stop(tp->pool, 30000);
+    tp_until_stopped(tp);
+    check_job(tp, slow, REDRIVE_STATE_COMPLETED, 1);
     for (int i = 1; i <= AFTER; i++)
-        check_job(rig, slow + i, REDRIVE_STATE_QUEUED, 0);
-    assert_int_equal(rig->told[ENGINE_EVENT_COMPLETED], BEFORE + 1);
+        check_job(tp, slow + i, REDRIVE_STATE_QUEUED, 0);
+    assert_int_equal(tp->told[ENGINE_EVENT_COMPLETED], BEFORE + 1);
 }
 
-POOL_TEST(waiting_jobs_go_back_when_the_handler_has_become_slow)
+AHEAD_TEST(waiting_jobs_go_back_when_the_handler_has_become_slow)
 {
     char payload[64];
     (void)snprintf(payload, sizeof payload, SLEEP, "0.7");
-    int64_t slow = fill(rig, payload);
-    rig_start(rig);
-    rig_until_told(rig, ENGINE_EVENT_RELEASED, 1);
-    assert_int_equal(rig_state(rig, slow), REDRIVE_STATE_RUNNING);
-    rig_until_told(rig, ENGINE_EVENT_COMPLETED, BEFORE + 1 + AFTER);
+    int64_t slow = fill(tp, payload);
+    tp_start(tp);
+    tp_until_told(tp, ENGINE_EVENT_RELEASED, 1);
+    assert_int_equal(tp_state(tp, slow), REDRIVE_STATE_RUNNING);
+    tp_until_told(tp, ENGINE_EVENT_COMPLETED, BEFORE + 1 + AFTER);
     for (int i = 0; i <= AFTER; i++)
-        check_job(rig, slow + i, REDRIVE_STATE_COMPLETED, 1);
+        check_job(tp, slow + i, REDRIVE_STATE_COMPLETED, 1);
 }
 
-POOL_TEST(waiting_jobs_outlive_the_handler_and_lose_no_attempt)
+AHEAD_TEST(waiting_jobs_outlive_the_handler_and_lose_no_attempt)
 {
-    int64_t deadly = fill(rig, DIE);
-    rig->options.until_idle = true;
-    rig_start(rig);
-    rig_until_stopped(rig);
-    check_job(rig, deadly, REDRIVE_STATE_RETRYING, 1);
+    int64_t deadly = fill(tp, DIE);
+    tp->options.until_idle = true;
+    tp_start(tp);
+    tp_until_stopped(tp);
+    check_job(tp, deadly, REDRIVE_STATE_RETRYING, 1);
     for (int i = 1; i <= AFTER; i++)
-        check_job(rig, deadly + i, REDRIVE_STATE_COMPLETED, 1);
-    assert_int_equal(rig->told[ENGINE_EVENT_RETRYING], 1);
+        check_job(tp, deadly + i, REDRIVE_STATE_COMPLETED, 1);
+    assert_int_equal(tp->told[ENGINE_EVENT_RETRYING], 1);
 }
 
 TEST(failure_that_opens_the_breaker_is_the_last_run)
 {
-    struct rig rig;
-    init_with(&rig, RETRY ", breaker: {failure_threshold: 1}");
-    int64_t failing = fill(&rig, FAIL);
-    rig.options.until_idle = true;
-    rig_start(&rig);
-    rig_until_stopped(&rig);
-    assert_int_equal(pool_status(rig.pool).ended, BEFORE + 1);
-    check_job(&rig, failing, REDRIVE_STATE_RETRYING, 1);
+    struct test_pool tp;
+    init_with(&tp, RETRY ", breaker: {failure_threshold: 1}");
+    int64_t failing = fill(&tp, FAIL);
+    tp.options.until_idle = true;
+    tp_start(&tp);
+    tp_until_stopped(&tp);
+    assert_int_equal(pool_status(tp.pool).ended, BEFORE + 1);
+    check_job(&tp, failing, REDRIVE_STATE_RETRYING, 1);
     for (int i = 1; i <= AFTER; i++)
-        check_job(&rig, failing + i, REDRIVE_STATE_PARKED, 0);
-    rig_release(&rig);
+        check_job(&tp, failing + i, REDRIVE_STATE_PARKED, 0);
+    tp_release(&tp);
 }
 
-POOL_TEST(waiting_job_that_is_cancelled_does_not_run)
+AHEAD_TEST(waiting_job_that_is_cancelled_does_not_run)
 {
     char payload[64];
     (void)snprintf(payload, sizeof payload, SLEEP, "0.15");
-    rig->tells_of_cancels = true;
-    int64_t slow = fill(rig, payload);
-    rig_start(rig);
-    rig_until(rig, are_waiting);
-    assert_int_equal(rig_state(rig, slow + 1), REDRIVE_STATE_RUNNING);
-    assert_int_equal(rig_change(rig, MOVE_CANCEL, slow + 1), 0);
-    rig_until_told(rig, ENGINE_EVENT_COMPLETED, BEFORE + AFTER);
-    assert_int_equal(pool_status(rig->pool).ended, BEFORE + AFTER);
-    assert_int_equal(rig_state(rig, slow + 1), REDRIVE_STATE_CANCELLED);
+    tp->tells_of_cancels = true;
+    int64_t slow = fill(tp, payload);
+    tp_start(tp);
+    tp_until(tp, are_waiting);
+    assert_int_equal(tp_state(tp, slow + 1), REDRIVE_STATE_RUNNING);
+    assert_int_equal(tp_change(tp, MOVE_CANCEL, slow + 1), 0);
+    tp_until_told(tp, ENGINE_EVENT_COMPLETED, BEFORE + AFTER);
+    assert_int_equal(pool_status(tp->pool).ended, BEFORE + AFTER);
+    assert_int_equal(tp_state(tp, slow + 1), REDRIVE_STATE_CANCELLED);
 }
 
-static bool has_ended_without_waiting(struct rig *rig)
+static bool has_ended_without_waiting(struct test_pool *tp)
 {
-    assert_true(pool_status(rig->pool).running <= 1);
-    return rig->is_stopped;
+    assert_true(pool_status(tp->pool).running <= 1);
+    return tp->is_stopped;
 }
 
 /* A slot of a limit, or a last attempt, is not spent on waiting. */
@@ -143,34 +144,34 @@ TEST(no_job_is_claimed_ahead_under_a_limit_or_of_a_single_attempt)
     static const char *const KINDS[] = {"limits: {concurrency: 1}", "retry: {max_retries: 0}",
                                         "breaker: {slow_call: 1s, slow_rate: 0.5}"};
     for (size_t i = 0; i < 3; i++) {
-        struct rig rig;
-        init_with(&rig, KINDS[i]);
-        (void)fill(&rig, QUICK);
-        rig.options.until_idle = true;
-        rig_start(&rig);
-        rig_until(&rig, has_ended_without_waiting);
-        assert_int_equal(rig.told[ENGINE_EVENT_COMPLETED], BEFORE + 1 + AFTER);
-        rig_release(&rig);
+        struct test_pool tp;
+        init_with(&tp, KINDS[i]);
+        (void)fill(&tp, QUICK);
+        tp.options.until_idle = true;
+        tp_start(&tp);
+        tp_until(&tp, has_ended_without_waiting);
+        assert_int_equal(tp.told[ENGINE_EVENT_COMPLETED], BEFORE + 1 + AFTER);
+        tp_release(&tp);
     }
 }
 
 /* By a policy of its own, of which the claim knows nothing. */
-POOL_TEST(a_job_with_a_single_attempt_does_not_wait_for_a_slot)
+AHEAD_TEST(a_job_with_a_single_attempt_does_not_wait_for_a_slot)
 {
     char payload[64];
     (void)snprintf(payload, sizeof payload, SLEEP, "0.2");
     for (int i = 0; i < BEFORE; i++)
-        (void)rig_submit(rig, "s", QUICK);
-    int64_t slow = rig_submit(rig, "s", payload);
+        (void)tp_submit(tp, "s", QUICK);
+    int64_t slow = tp_submit(tp, "s", payload);
     const struct job_spec single = {
         .task = STR("s"), .payload = STR(QUICK), .policy = STR("{\"max_attempts\":1}")};
     for (int i = 0; i < AFTER; i++)
-        (void)rig_submit_spec(rig, &single);
-    rig_start(rig);
-    rig_until_told(rig, ENGINE_EVENT_RELEASED, 1);
-    rig_until_told(rig, ENGINE_EVENT_COMPLETED, BEFORE + 1 + AFTER);
+        (void)tp_submit_spec(tp, &single);
+    tp_start(tp);
+    tp_until_told(tp, ENGINE_EVENT_RELEASED, 1);
+    tp_until_told(tp, ENGINE_EVENT_COMPLETED, BEFORE + 1 + AFTER);
     for (int i = 0; i <= AFTER; i++)
-        check_job(rig, slow + i, REDRIVE_STATE_COMPLETED, 1);
+        check_job(tp, slow + i, REDRIVE_STATE_COMPLETED, 1);
 }
 
 TEST_MAIN(argc, argv)

@@ -1,5 +1,5 @@
 /* A shard that keeps what it is given for long, or does not take it: everything else goes on. */
-#include "rig.h"
+#include "pool_for_test.h"
 
 #include <dirent.h>
 #include <stdio.h>
@@ -23,7 +23,7 @@ static void find_tenants(void)
 }
 
 /* A task whose jobs are what this line of a shell says. */
-static void init(struct rig *rig, const char *line)
+static void init(struct test_pool *tp, const char *line)
 {
     char yaml[1000];
     held_files_reset();
@@ -33,23 +33,23 @@ static void init(struct rig *rig, const char *line)
                    "    run: {exec: [sh, -c, '%s'], concurrency: 4}\n"
                    "    retry: {strategy: fixed, initial_delay: 1h, jitter: none}\n",
                    line);
-    rig_init(rig, yaml);
+    tp_init(tp, yaml);
 }
 
-static int64_t submit_on(struct rig *rig, size_t shard)
+static int64_t submit_on(struct test_pool *tp, size_t shard)
 {
-    return rig_submit_spec(rig,
-                           &(struct job_spec){.task = STR("t"), .tenant = str_of(tenants[shard])});
+    return tp_submit_spec(tp,
+                          &(struct job_spec){.task = STR("t"), .tenant = str_of(tenants[shard])});
 }
 
-static bool are_two_running(struct rig *rig)
+static bool are_two_running(struct test_pool *tp)
 {
-    return pool_status(rig->pool).running == 2;
+    return pool_status(tp->pool).running == 2;
 }
 
-static bool is_one_left(struct rig *rig)
+static bool is_one_left(struct test_pool *tp)
 {
-    return pool_status(rig->pool).running == 1;
+    return pool_status(tp->pool).running == 1;
 }
 
 /* How many children of this process have not ended. */
@@ -74,58 +74,58 @@ static size_t count_living(void)
 }
 
 /* The loop finds that all jobs have ended, and settles them together. */
-static void end_together(struct rig *rig)
+static void end_together(struct test_pool *tp)
 {
-    rig_open_gate(rig);
+    tp_open_gate(tp);
     WAIT_FOR(count_living() == 0);
 }
 
 /* Its settlement is in a transaction that hangs. */
 TEST(a_failure_that_is_not_settled_stops_no_job_of_another_shard)
 {
-    struct rig rig;
+    struct test_pool tp;
     char line[100];
     (void)snprintf(line, sizeof line, AT_GATE "; [ $REDRIVE_TENANT != %s ]", tenants[1]);
-    init(&rig, line);
+    init(&tp, line);
     held_files[1].is_held = true;
-    (void)submit_on(&rig, 0);
-    (void)submit_on(&rig, 1);
-    rig_start(&rig);
-    rig_until(&rig, are_two_running);
-    end_together(&rig);
-    rig_until(&rig, is_one_left);
+    (void)submit_on(&tp, 0);
+    (void)submit_on(&tp, 1);
+    tp_start(&tp);
+    tp_until(&tp, are_two_running);
+    end_together(&tp);
+    tp_until(&tp, is_one_left);
     for (unsigned i = 2; i <= 5; i++) {
-        (void)submit_on(&rig, 0);
-        rig_until_told(&rig, ENGINE_EVENT_COMPLETED, i);
+        (void)submit_on(&tp, 0);
+        tp_until_told(&tp, ENGINE_EVENT_COMPLETED, i);
     }
     assert_int_equal(held_files[1].n_held, 1);
-    assert_false(rig_logged(&rig, "settlement_failed"));
+    assert_false(tp_logged(&tp, "settlement_failed"));
     held_files_let_go();
-    rig_until_told(&rig, ENGINE_EVENT_RETRYING, 1);
-    rig_release(&rig);
+    tp_until_told(&tp, ENGINE_EVENT_RETRYING, 1);
+    tp_release(&tp);
 }
 
-static bool are_four_running(struct rig *rig)
+static bool are_four_running(struct test_pool *tp)
 {
-    return pool_status(rig->pool).running == 4;
+    return pool_status(tp->pool).running == 4;
 }
 
 /* Such as a large result on a disk that is nearly full. */
 TEST(an_outcome_that_its_shard_does_not_take_holds_up_no_other)
 {
-    struct rig rig;
-    init(&rig, AT_GATE);
-    held_files[0].refused_seq = shard_own_seq(submit_on(&rig, 0));
+    struct test_pool tp;
+    init(&tp, AT_GATE);
+    held_files[0].refused_seq = shard_own_seq(submit_on(&tp, 0));
     for (int i = 0; i < 3; i++)
-        (void)submit_on(&rig, 0);
-    rig_start(&rig);
-    rig_until(&rig, are_four_running);
-    end_together(&rig);
-    rig_until(&rig, is_one_left);
-    assert_int_equal(rig.told[ENGINE_EVENT_COMPLETED], 3);
+        (void)submit_on(&tp, 0);
+    tp_start(&tp);
+    tp_until(&tp, are_four_running);
+    end_together(&tp);
+    tp_until(&tp, is_one_left);
+    assert_int_equal(tp.told[ENGINE_EVENT_COMPLETED], 3);
     held_files[0].refused_seq = 0;
-    rig_until_told(&rig, ENGINE_EVENT_COMPLETED, 4);
-    rig_release(&rig);
+    tp_until_told(&tp, ENGINE_EVENT_COMPLETED, 4);
+    tp_release(&tp);
 }
 
 TEST_MAIN(argc, argv)

@@ -67,10 +67,10 @@ int __wrap_uv_write(uv_write_t *request, uv_stream_t *stream, const uv_buf_t *by
     return UV_EPIPE;
 }
 
-#define POOL_TEST(test, ...) \
+#define STREAM_TEST(test, ...) \
     TEST_OF(test, struct bench, b, open_pool(b, __VA_ARGS__), bench_release(b))
 
-POOL_TEST(job_goes_in_and_answer_comes_back, 1, 1)
+STREAM_TEST(job_goes_in_and_answer_comes_back, 1, 1)
 {
     struct record *r = run_one(b, "{\"n\":\n 12345678901234567890}", 0);
     assert_int_equal(r->class_, REDRIVE_CLASS_SUCCESS);
@@ -90,7 +90,7 @@ TEST(one_program_serves_many_jobs)
     assert_false(process_lives(first));
 }
 
-POOL_TEST(jobs_beyond_the_pool_wait_their_turn, 2, 1)
+STREAM_TEST(jobs_beyond_the_pool_wait_their_turn, 2, 1)
 {
     struct record *records[8];
     for (int i = 0; i < 8; i++)
@@ -101,7 +101,7 @@ POOL_TEST(jobs_beyond_the_pool_wait_their_turn, 2, 1)
     }
 }
 
-POOL_TEST(answers_may_come_in_any_order, 1, 3)
+STREAM_TEST(answers_may_come_in_any_order, 1, 3)
 {
     struct record *records[3];
     for (int i = 0; i < 3; i++)
@@ -112,7 +112,7 @@ POOL_TEST(answers_may_come_in_any_order, 1, 3)
         assert_int_equal(records[i]->order, 3 - i);
 }
 
-POOL_TEST(failure_has_all_that_the_answer_says, 1, 1)
+STREAM_TEST(failure_has_all_that_the_answer_says, 1, 1)
 {
     struct record *r =
         run_one(b,
@@ -129,7 +129,7 @@ POOL_TEST(failure_has_all_that_the_answer_says, 1, 1)
     assert_int_equal(r->class_, REDRIVE_CLASS_RATE_LIMITED);
 }
 
-POOL_TEST(status_may_be_written_in_small_letters, 1, 1)
+STREAM_TEST(status_may_be_written_in_small_letters, 1, 1)
 {
     static const struct {
         const char *status;
@@ -146,7 +146,7 @@ POOL_TEST(status_may_be_written_in_small_letters, 1, 1)
     }
 }
 
-POOL_TEST(status_that_nobody_knows_is_named, 1, 1)
+STREAM_TEST(status_that_nobody_knows_is_named, 1, 1)
 {
     struct record *r = run_one(b, "{\"do\":\"answer\",\"answer\":{\"status\":\"done\"}}", 0);
     assert_string_equal(r->error_type, "ProtocolError");
@@ -160,7 +160,7 @@ POOL_TEST(status_that_nobody_knows_is_named, 1, 1)
     assert_string_equal(r->message, "unknown status 'oops': disk");
 }
 
-POOL_TEST(program_that_dies_fails_only_its_own_job, 2, 1)
+STREAM_TEST(program_that_dies_fails_only_its_own_job, 2, 1)
 {
     struct record *dies = bench_start(b, "{\"do\":\"exit\",\"code\":70}", 0);
     struct record *lives = bench_start(b, "{\"do\":\"sleep\",\"s\":0.3}", 0);
@@ -171,7 +171,7 @@ POOL_TEST(program_that_dies_fails_only_its_own_job, 2, 1)
     assert_int_equal(lives->class_, REDRIVE_CLASS_SUCCESS);
 }
 
-POOL_TEST(signal_of_a_crash_is_kept_and_the_next_job_gets_a_new_program, 1, 1)
+STREAM_TEST(signal_of_a_crash_is_kept_and_the_next_job_gets_a_new_program, 1, 1)
 {
     int first = pid_in(run_one(b, NULL, 0));
     struct record *r = run_one(b, "{\"do\":\"signal\",\"name\":\"SIGKILL\"}", 0);
@@ -181,7 +181,7 @@ POOL_TEST(signal_of_a_crash_is_kept_and_the_next_job_gets_a_new_program, 1, 1)
 }
 
 /* The first one waits in it for company when it dies of the second. */
-POOL_TEST(program_that_dies_with_several_jobs_says_that_any_may_be_to_blame, 1, 3)
+STREAM_TEST(program_that_dies_with_several_jobs_says_that_any_may_be_to_blame, 1, 3)
 {
     struct record *held = bench_start(b, "{\"do\":\"hold\",\"n\":9}", 0);
     struct record *dies = bench_start(b, "{\"do\":\"exit\",\"code\":70}", 0);
@@ -217,7 +217,7 @@ TEST(jobs_that_wait_for_a_program_that_never_answered_are_not_begun)
     bench_release(&b);
 }
 
-POOL_TEST(program_that_has_answered_is_not_at_fault_when_it_dies, 1, 1)
+STREAM_TEST(program_that_has_answered_is_not_at_fault_when_it_dies, 1, 1)
 {
     assert_int_equal(run_one(b, NULL, 0)->class_, REDRIVE_CLASS_SUCCESS);
     struct record *r = run_one(b, "{\"do\":\"exit\",\"code\":70}", 0);
@@ -276,7 +276,7 @@ TEST(garbage_fails_the_jobs_of_its_program)
     }
 }
 
-POOL_TEST(slow_answer_times_out_and_neighbours_fail_as_system, 1, 2)
+STREAM_TEST(slow_answer_times_out_and_neighbours_fail_as_system, 1, 2)
 {
     run_one(b, NULL, 0);
     struct record *slow = bench_start(b, "{\"do\":\"sleep\",\"s\":20}", 150);
@@ -290,7 +290,7 @@ POOL_TEST(slow_answer_times_out_and_neighbours_fail_as_system, 1, 2)
     assert_int_equal(run_one(b, NULL, 0)->class_, REDRIVE_CLASS_SUCCESS);
 }
 
-POOL_TEST(job_can_time_out_while_it_waits, 1, 1)
+STREAM_TEST(job_can_time_out_while_it_waits, 1, 1)
 {
     struct record *first = bench_start(b, "{\"do\":\"sleep\",\"s\":0.5}", 0);
     struct record *waits = bench_start(b, NULL, 50);
@@ -304,14 +304,14 @@ POOL_TEST(job_can_time_out_while_it_waits, 1, 1)
     assert_int_equal(first->class_, REDRIVE_CLASS_SUCCESS);
 }
 
-POOL_TEST(payload_that_is_not_json_is_refused, 1, 1)
+STREAM_TEST(payload_that_is_not_json_is_refused, 1, 1)
 {
     struct record *r = run_one(b, "{\"a\":}", 0);
     assert_int_equal(r->class_, REDRIVE_CLASS_VALIDATION);
     assert_int_equal(run_one(b, NULL, 0)->class_, REDRIVE_CLASS_SUCCESS);
 }
 
-POOL_TEST(result_over_the_maximum_is_dropped_whole, 1, 1)
+STREAM_TEST(result_over_the_maximum_is_dropped_whole, 1, 1)
 {
     struct record *r = run_one(b, "{\"do\":\"big\",\"n\":1000000}", 0);
     assert_int_equal(r->result_len, 1000002);
@@ -321,7 +321,7 @@ POOL_TEST(result_over_the_maximum_is_dropped_whole, 1, 1)
     assert_int_equal(r->dropped_bytes, 1500002);
 }
 
-POOL_TEST(program_that_closes_its_input_is_replaced, 1, 1)
+STREAM_TEST(program_that_closes_its_input_is_replaced, 1, 1)
 {
     assert_int_equal(run_one(b, "{\"do\":\"deaf\"}", 0)->class_, REDRIVE_CLASS_SUCCESS);
     bench_until_rest(b);
@@ -331,7 +331,7 @@ POOL_TEST(program_that_closes_its_input_is_replaced, 1, 1)
 }
 
 /* Its pipes stay open for a while: another process that it has left behind has them. */
-POOL_TEST(program_that_has_exited_gets_no_more_jobs, 1, 2)
+STREAM_TEST(program_that_has_exited_gets_no_more_jobs, 1, 2)
 {
     struct record *last = run_one(b, "{\"do\":\"leave\"}", 0);
     WAIT_FOR(!process_lives(pid_in(last)));
@@ -342,7 +342,7 @@ POOL_TEST(program_that_has_exited_gets_no_more_jobs, 1, 2)
     (void)kill(number_in(last, "\"left\": "), SIGKILL);
 }
 
-POOL_TEST(job_whose_line_cannot_be_written_fails_and_the_program_is_replaced, 1, 1)
+STREAM_TEST(job_whose_line_cannot_be_written_fails_and_the_program_is_replaced, 1, 1)
 {
     assert_int_equal(run_one(b, NULL, 0)->class_, REDRIVE_CLASS_SUCCESS);
     n_broken_writes = 1;
@@ -350,7 +350,7 @@ POOL_TEST(job_whose_line_cannot_be_written_fails_and_the_program_is_replaced, 1,
     assert_int_equal(run_one(b, NULL, 0)->class_, REDRIVE_CLASS_SUCCESS);
 }
 
-POOL_TEST(stop_releases_what_runs_and_what_waits, 1, 1)
+STREAM_TEST(stop_releases_what_runs_and_what_waits, 1, 1)
 {
     struct record *runs = bench_start(b, "{\"do\":\"sleep\",\"s\":20}", 0);
     struct record *waits = bench_start(b, NULL, 0);

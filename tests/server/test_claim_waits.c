@@ -18,7 +18,7 @@ static struct committer *committer;
 static atomic_int n_asked;
 static _Atomic(op_apply_fn) real_claim;
 
-/* ---- The bed --------------------------------------------------------------------------------- */
+/* ---- A committer and its waits --------------------------------------------------------------- */
 
 static void on_ready(void *ctx)
 {

@@ -12,86 +12,91 @@
 #define NOW_MS INT64_C(1767225600000)
 
 /* An engine in memory, with what it tells. */
-struct rig {
+struct measured_engine {
     int64_t now_ms;
     struct engine *engine;
     struct run_times *times;
     struct buf text;
 };
 
-static int64_t rig_clock(void *ctx)
+static int64_t measured_clock(void *ctx)
 {
-    return ((struct rig *)ctx)->now_ms;
+    return ((struct measured_engine *)ctx)->now_ms;
 }
 
 static void hear(const struct engine_event *event, void *ctx)
 {
-    run_times_event(((struct rig *)ctx)->times, event);
+    run_times_event(((struct measured_engine *)ctx)->times, event);
 }
 
-static void rig_init(struct rig *rig)
+static void measured_init(struct measured_engine *measured)
 {
     static int number;
     char url[32];
     const struct store_options store_options = {.create = true};
-    struct engine_options options = {
-        .clock = rig_clock, .clock_ctx = rig, .seed = 7, .on_event = hear, .event_ctx = rig};
-    *rig = (struct rig){.now_ms = NOW_MS, .times = run_times_new()};
-    assert_non_null(rig->times);
-    buf_init(&rig->text, 1024 * 1024);
+    struct engine_options options = {.clock = measured_clock,
+                                     .clock_ctx = measured,
+                                     .seed = 7,
+                                     .on_event = hear,
+                                     .event_ctx = measured};
+    *measured = (struct measured_engine){.now_ms = NOW_MS, .times = run_times_new()};
+    assert_non_null(measured->times);
+    buf_init(&measured->text, 1024 * 1024);
     (void)snprintf(url, sizeof url, "memory:metrics%d", number++);
     assert_int_equal(store_open(url, &store_options, &options.store, NULL), 0);
-    assert_int_equal(engine_open(&options, &rig->engine, NULL), 0);
+    assert_int_equal(engine_open(&options, &measured->engine, NULL), 0);
 }
 
-static void rig_release(struct rig *rig)
+static void measured_release(struct measured_engine *measured)
 {
-    engine_close(rig->engine);
-    run_times_free(rig->times);
-    buf_release(&rig->text);
+    engine_close(measured->engine);
+    run_times_free(measured->times);
+    buf_release(&measured->text);
 }
 
-static void submit_spec(struct rig *rig, const struct job_spec *spec)
+static void submit_spec(struct measured_engine *measured, const struct job_spec *spec)
 {
     struct submit_op op;
-    assert_int_equal(submit_op_init(&op, rig->engine, spec, 1, NULL), 0);
-    assert_int_equal(engine_apply_one(rig->engine, &op.op, NULL), 0);
+    assert_int_equal(submit_op_init(&op, measured->engine, spec, 1, NULL), 0);
+    assert_int_equal(engine_apply_one(measured->engine, &op.op, NULL), 0);
     assert_int_equal(op.answers[0].code, 0);
     submit_op_release(&op);
 }
 
-static void submit(struct rig *rig, const char *tenant, const char *task)
+static void submit(struct measured_engine *measured, const char *tenant, const char *task)
 {
-    submit_spec(rig, &(struct job_spec){
-                         .tenant = str_of(tenant), .task = str_of(task), .payload = STR("{}")});
+    submit_spec(
+        measured,
+        &(struct job_spec){.tenant = str_of(tenant), .task = str_of(task), .payload = STR("{}")});
 }
 
-static void submit_later(struct rig *rig, const char *task, int64_t process_after_ms)
+static void submit_later(struct measured_engine *measured, const char *task,
+                         int64_t process_after_ms)
 {
-    submit_spec(rig, &(struct job_spec){.task = str_of(task),
-                                        .payload = STR("{}"),
-                                        .process_after_ms = process_after_ms});
+    submit_spec(measured, &(struct job_spec){.task = str_of(task),
+                                             .payload = STR("{}"),
+                                             .process_after_ms = process_after_ms});
 }
 
 /* Claims one job and ends it after `run_ms`; a NULL status is success. */
-static void run(struct rig *rig, int64_t run_ms, const char *status)
+static void run(struct measured_engine *measured, int64_t run_ms, const char *status)
 {
     const struct claim_filter filter = {.limit = 1};
     struct claim_op claim;
     struct settlement s = {.outcome = {.ending = ENDING_RAN, .failure = {.status = status}}};
     struct settle_op settle;
     claim_op_init(&claim, &filter, STR("w1"), 60000);
-    assert_int_equal(engine_apply_one(rig->engine, &claim.op, NULL), 0);
+    assert_int_equal(engine_apply_one(measured->engine, &claim.op, NULL), 0);
     assert_int_equal(claim.n, 1);
-    rig->now_ms += run_ms;
+    measured->now_ms += run_ms;
     s.seq = claim.jobs[0].status.seq;
     s.token = claim.jobs[0].status.token;
     settle_op_init(&settle, &s, 1);
-    assert_int_equal(engine_apply_one(rig->engine, &settle.op, NULL), 0);
+    assert_int_equal(engine_apply_one(measured->engine, &settle.op, NULL), 0);
     claim_op_release(&claim);
 }
 
-static const char *metrics_of(struct rig *rig, const char *tenant)
+static const char *metrics_of(struct measured_engine *measured, const char *tenant)
 {
     struct stats stats = {0};
     struct run_time *rows;
@@ -99,9 +104,10 @@ static const char *metrics_of(struct rig *rig, const char *tenant)
     struct redrive_err err = {0};
     struct arena arena;
     arena_init(&arena);
-    if (stats_read(engine_store(rig->engine), str_of(tenant), NULL, rig->now_ms, &stats, &err) < 0)
+    if (stats_read(engine_store(measured->engine), str_of(tenant), NULL, measured->now_ms, &stats,
+                   &err) < 0)
         fail_msg("%s", err.message);
-    size_t n = run_times_read(rig->times, str_of(tenant), &arena, &rows);
+    size_t n = run_times_read(measured->times, str_of(tenant), &arena, &rows);
     const struct metrics_process process = {
         .store_status = &store_status,
         .store_is_read = true,
@@ -109,15 +115,15 @@ static const char *metrics_of(struct rig *rig, const char *tenant)
         .run_times = rows,
         .facts = process_facts(NOW_MS),
     };
-    store_status_read(engine_store_status(rig->engine), &store_status);
-    buf_reset(&rig->text);
-    assert_int_equal(metrics_write_store(&stats, &rig->text), 0);
-    metrics_write_process(&process, &rig->text);
-    assert_int_equal(buf_failed(&rig->text), 0);
+    store_status_read(engine_store_status(measured->engine), &store_status);
+    buf_reset(&measured->text);
+    assert_int_equal(metrics_write_store(&stats, &measured->text), 0);
+    metrics_write_process(&process, &measured->text);
+    assert_int_equal(buf_failed(&measured->text), 0);
     stats_release(&stats);
     arena_release(&arena);
-    exposition_check(buf_cstr(&rig->text));
-    return buf_cstr(&rig->text);
+    exposition_check(buf_cstr(&measured->text));
+    return buf_cstr(&measured->text);
 }
 
 static void check_value(const char *text, const char *series, double value)
@@ -127,11 +133,13 @@ static void check_value(const char *text, const char *series, double value)
         fail_msg("%s is %g, not %g", series, found, value);
 }
 
-#define RIG_TEST(test) TEST_OF(test, struct rig, rig, rig_init(rig), rig_release(rig))
+#define METRICS_TEST(test)                                                   \
+    TEST_OF(test, struct measured_engine, measured, measured_init(measured), \
+            measured_release(measured))
 
-RIG_TEST(an_empty_store_is_well_formed)
+METRICS_TEST(an_empty_store_is_well_formed)
 {
-    const char *text = metrics_of(rig, "default");
+    const char *text = metrics_of(measured, "default");
     check_value(text, "redrive_build_info{version=\"" REDRIVE_VERSION "\"}", 1);
     check_value(text, "redrive_oldest_ready_seconds", 0);
     check_value(text, "redrive_health_score", 1);
@@ -140,9 +148,9 @@ RIG_TEST(an_empty_store_is_well_formed)
     check_value(text, "redrive_breakers{state=\"open\"}", 0);
 }
 
-RIG_TEST(the_process_is_told_of_as_prometheus_is_used_to)
+METRICS_TEST(the_process_is_told_of_as_prometheus_is_used_to)
 {
-    const char *text = metrics_of(rig, "default");
+    const char *text = metrics_of(measured, "default");
     check_value(text, "process_start_time_seconds", (double)NOW_MS / 1000);
     assert_true(exposition_value(text, "process_cpu_seconds_total") >= 0);
     const double resident = exposition_value(text, "process_resident_memory_bytes");
@@ -151,7 +159,7 @@ RIG_TEST(the_process_is_told_of_as_prometheus_is_used_to)
     const double open = exposition_value(text, "process_open_fds");
     assert_true(open >= 3 && open < exposition_value(text, "process_max_fds"));
     FILE *file = fopen("/dev/null", "r");
-    check_value(metrics_of(rig, "default"), "process_open_fds", open + 1);
+    check_value(metrics_of(measured, "default"), "process_open_fds", open + 1);
     (void)fclose(file);
 }
 
@@ -172,15 +180,15 @@ TEST(what_the_process_knows_is_told_without_the_store)
     buf_release(&text);
 }
 
-RIG_TEST(jobs_are_counted_by_what_became_of_them)
+METRICS_TEST(jobs_are_counted_by_what_became_of_them)
 {
-    submit(rig, NULL, "mail");
-    run(rig, 20, NULL);
-    submit(rig, NULL, "mail");
-    run(rig, 700, "PERMANENT_FAIL");
-    submit(rig, NULL, "mail");
-    rig->now_ms += 5000;
-    const char *text = metrics_of(rig, "default");
+    submit(measured, NULL, "mail");
+    run(measured, 20, NULL);
+    submit(measured, NULL, "mail");
+    run(measured, 700, "PERMANENT_FAIL");
+    submit(measured, NULL, "mail");
+    measured->now_ms += 5000;
+    const char *text = metrics_of(measured, "default");
 #define MAIL "queue=\"default\",task=\"mail\""
     check_value(text, "redrive_jobs_submitted_total{" MAIL "}", 3);
     check_value(text, "redrive_attempts_started_total{" MAIL "}", 2);
@@ -197,17 +205,17 @@ RIG_TEST(jobs_are_counted_by_what_became_of_them)
                 0.7);
 }
 
-RIG_TEST(run_times_are_a_histogram)
+METRICS_TEST(run_times_are_a_histogram)
 {
     const int64_t times_ms[] = {0, 5, 6, 2500, 4000000};
     for (size_t i = 0; i < 5; i++) {
-        submit(rig, NULL, "mail");
+        submit(measured, NULL, "mail");
         /* Longer than its lease, which nobody ends here: no tick is made. */
-        run(rig, times_ms[i], NULL);
+        run(measured, times_ms[i], NULL);
     }
 #define DURATION(part, le) \
     "redrive_attempt_duration_seconds_" part "{" MAIL ",outcome=\"completed\"" le "}"
-    const char *text = metrics_of(rig, "default");
+    const char *text = metrics_of(measured, "default");
     check_value(text, DURATION("bucket", ",le=\"0.005\""), 2);
     check_value(text, DURATION("bucket", ",le=\"0.01\""), 3);
     check_value(text, DURATION("bucket", ",le=\"1\""), 3);
@@ -219,42 +227,42 @@ RIG_TEST(run_times_are_a_histogram)
 }
 
 /* From when it was due, not from when it was submitted. */
-RIG_TEST(waiting_times_are_a_histogram)
+METRICS_TEST(waiting_times_are_a_histogram)
 {
     int64_t next_ms;
-    submit(rig, NULL, "mail");
-    rig->now_ms += 40;
-    run(rig, 1, NULL);
-    submit_later(rig, "mail", rig->now_ms + 60000);
-    rig->now_ms += 60200;
-    assert_int_equal(engine_tick(rig->engine, &next_ms, NULL), 0);
-    run(rig, 1, NULL);
-    const char *text = metrics_of(rig, "default");
+    submit(measured, NULL, "mail");
+    measured->now_ms += 40;
+    run(measured, 1, NULL);
+    submit_later(measured, "mail", measured->now_ms + 60000);
+    measured->now_ms += 60200;
+    assert_int_equal(engine_tick(measured->engine, &next_ms, NULL), 0);
+    run(measured, 1, NULL);
+    const char *text = metrics_of(measured, "default");
     check_value(text, "redrive_queue_wait_seconds_bucket{" MAIL ",le=\"0.025\"}", 0);
     check_value(text, "redrive_queue_wait_seconds_bucket{" MAIL ",le=\"0.05\"}", 1);
     check_value(text, "redrive_queue_wait_seconds_sum{" MAIL "}", 0.24);
     check_value(text, "redrive_queue_wait_seconds_count{" MAIL "}", 2);
 }
 
-RIG_TEST(names_are_escaped)
+METRICS_TEST(names_are_escaped)
 {
-    submit(rig, NULL, "a\"b\\c{d} e=\"1\"");
-    run(rig, 1, NULL);
-    const char *text = metrics_of(rig, "default");
+    submit(measured, NULL, "a\"b\\c{d} e=\"1\"");
+    run(measured, 1, NULL);
+    const char *text = metrics_of(measured, "default");
     check_value(text,
                 "redrive_jobs_submitted_total{queue=\"default\",task=\"a\\\"b\\\\c{d} "
                 "e=\\\"1\\\"\"}",
                 1);
 }
 
-RIG_TEST(a_tenant_sees_its_own)
+METRICS_TEST(a_tenant_sees_its_own)
 {
-    submit(rig, "zoo", "feed");
-    run(rig, 1, NULL);
-    submit(rig, NULL, "mail");
-    run(rig, 1, NULL);
-    assert_null(strstr(metrics_of(rig, "default"), "feed"));
-    const char *text = metrics_of(rig, "zoo");
+    submit(measured, "zoo", "feed");
+    run(measured, 1, NULL);
+    submit(measured, NULL, "mail");
+    run(measured, 1, NULL);
+    assert_null(strstr(metrics_of(measured, "default"), "feed"));
+    const char *text = metrics_of(measured, "zoo");
     assert_null(strstr(text, "mail"));
     check_value(text,
                 "redrive_attempt_duration_seconds_count{queue=\"default\",task=\"feed\","
@@ -378,16 +386,16 @@ TEST(arms_have_their_figures_and_not_all_are_shown)
     buf_release(&text);
 }
 
-RIG_TEST(tenants_are_added_up_where_none_is_named)
+METRICS_TEST(tenants_are_added_up_where_none_is_named)
 {
     struct run_time *rows;
     struct arena arena;
     arena_init(&arena);
-    submit(rig, "zoo", "mail");
-    run(rig, 1, NULL);
-    submit(rig, NULL, "mail");
-    run(rig, 1, NULL);
-    assert_int_equal(run_times_read(rig->times, (struct str){0}, &arena, &rows), 2);
+    submit(measured, "zoo", "mail");
+    run(measured, 1, NULL);
+    submit(measured, NULL, "mail");
+    run(measured, 1, NULL);
+    assert_int_equal(run_times_read(measured->times, (struct str){0}, &arena, &rows), 2);
     assert_int_equal(rows[0].kind, ENGINE_EVENT_STARTED);
     assert_int_equal(rows[1].counts[0], 2);
     assert_int_equal(rows[1].sum_ms, 2);

@@ -12,8 +12,8 @@ from tests.kit.waiting import LIMIT_S, wait_for
 from tests.shared.sharded import Place, state_of
 
 
-class Scene:
-    """A server that runs no jobs, through which tests look at them, and a worker of the library."""
+class TwoShards:
+    """Two shards, a server that runs no jobs, through which tests look at them, and a worker of the library."""
 
     def __init__(self, make_server, folder):
         first, self.second = (make_server("redis", durable=True) for _ in range(2))
@@ -62,54 +62,54 @@ class Scene:
 
 
 @pytest.fixture
-def scene(make_server, tmp_path):
-    one = Scene(make_server, tmp_path)
+def two_shards(make_server, tmp_path):
+    one = TwoShards(make_server, tmp_path)
     yield one
     one.close()
 
 
-def test_leases_outlive_another_shard_that_hangs(scene):
+def test_leases_outlive_another_shard_that_hangs(two_shards):
     """The thread that extends leases does not wait for the worker's row, which is written every five seconds."""
-    scene.work()
+    two_shards.work()
     since = time.monotonic()
-    job = scene.started(scene.acme, "long")
+    job = two_shards.started(two_shards.acme, "long")
     time.sleep(max(0, since + 4.5 - time.monotonic()))
-    with scene.hanging():
+    with two_shards.hanging():
         time.sleep(9)
-        assert scene.acme.ok("GET", f"/jobs/{job}")["attempts"] == 1, scene.log()
-    scene.ends(scene.acme, job, "completed")
-    scene.stop()
+        assert two_shards.acme.ok("GET", f"/jobs/{job}")["attempts"] == 1, two_shards.log()
+    two_shards.ends(two_shards.acme, job, "completed")
+    two_shards.stop()
 
 
-def test_a_failure_on_a_shard_that_is_away_does_not_stop_its_function(scene):
-    scene.work()
-    held = scene.started(scene.hooli, "torn")
-    scene.second.kill()
-    wait_for(lambda: "settlement_failed" in scene.log(), scene.log)
-    for job in [scene.acme.submit("torn") for _ in range(5)]:
-        scene.ends(scene.acme, job, "completed")
-    scene.second.start()
-    scene.ends(scene.hooli, held, "retrying")
-    scene.stop()
+def test_a_failure_on_a_shard_that_is_away_does_not_stop_its_function(two_shards):
+    two_shards.work()
+    held = two_shards.started(two_shards.hooli, "torn")
+    two_shards.second.kill()
+    wait_for(lambda: "settlement_failed" in two_shards.log(), two_shards.log)
+    for job in [two_shards.acme.submit("torn") for _ in range(5)]:
+        two_shards.ends(two_shards.acme, job, "completed")
+    two_shards.second.start()
+    two_shards.ends(two_shards.hooli, held, "retrying")
+    two_shards.stop()
 
 
-def test_a_run_of_a_shard_that_hangs_does_not_stop_its_function(scene):
-    scene.work()
-    held = scene.started(scene.hooli, "slow")
-    with scene.hanging():
+def test_a_run_of_a_shard_that_hangs_does_not_stop_its_function(two_shards):
+    two_shards.work()
+    held = two_shards.started(two_shards.hooli, "slow")
+    with two_shards.hanging():
         time.sleep(3)
         since = time.monotonic()
-        for job in [scene.acme.submit("slow") for _ in range(4)]:
-            scene.ends(scene.acme, job, "completed")
-        assert time.monotonic() - since < 15, scene.log()
-    scene.ends(scene.hooli, held, "completed")
-    scene.stop()
+        for job in [two_shards.acme.submit("slow") for _ in range(4)]:
+            two_shards.ends(two_shards.acme, job, "completed")
+        assert time.monotonic() - since < 15, two_shards.log()
+    two_shards.ends(two_shards.hooli, held, "completed")
+    two_shards.stop()
 
 
-def test_a_worker_until_idle_gives_up_a_job_of_a_shard_that_is_away(scene):
-    job = scene.hooli.submit("brief")
-    scene.work("until-idle")
-    wait_for(lambda: state_of(scene.hooli, job) == "running", scene.log)
-    scene.second.kill()
-    assert scene.worker.wait(LIMIT_S) == 1, scene.log()
-    assert "settlement_lost" in scene.log() and "a shard is away" in scene.log()
+def test_a_worker_until_idle_gives_up_a_job_of_a_shard_that_is_away(two_shards):
+    job = two_shards.hooli.submit("brief")
+    two_shards.work("until-idle")
+    wait_for(lambda: state_of(two_shards.hooli, job) == "running", two_shards.log)
+    two_shards.second.kill()
+    assert two_shards.worker.wait(LIMIT_S) == 1, two_shards.log()
+    assert "settlement_lost" in two_shards.log() and "a shard is away" in two_shards.log()

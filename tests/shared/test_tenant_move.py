@@ -20,12 +20,12 @@ from tests.shared.sharded import N_SHARDS, TENANTS, Place, rows, urls_of
 def place(request, tmp_path):
     exits = []
     bench = Place(tmp_path, urls_of(request.param, tmp_path, exits))
-    witness = tmp_path / "witness"
+    runs_path = tmp_path / "runs"
     text = bench.config.read_text().replace(
-        "  far: {}", f"  far: {{}}\n  note: {{run: {{exec: [sh, -c, 'echo $REDRIVE_TENANT $REDRIVE_JOB_ID >> {witness}'], "
+        "  far: {}", f"  far: {{}}\n  note: {{run: {{exec: [sh, -c, 'echo $REDRIVE_TENANT $REDRIVE_JOB_ID >> {runs_path}'], "
         "concurrency: 4}, lease: 60s}")
     bench.config.write_text(text)
-    bench.witness = witness
+    bench.runs_path = runs_path
     yield bench
     bench.close()
     for server in exits:
@@ -44,7 +44,7 @@ def shard_of(place, tenant):
 
 
 def runs(place):
-    return sorted(line.split()[-1] for line in place.witness.read_text().splitlines()) if place.witness.exists() else []
+    return sorted(line.split()[-1] for line in place.runs_path.read_text().splitlines()) if place.runs_path.exists() else []
 
 
 def submit(place, port_api, n, sent, stop=None):

@@ -177,7 +177,7 @@ def redrive_the_dead(fleet):
     return redriven
 
 
-class Witness:
+class HandlerLog:
     """What the handlers saw of each job."""
 
     def __init__(self, fleet, operator):
@@ -206,40 +206,40 @@ class Witness:
         return bool(ends) or lost if on == "end" else "PERMANENT_FAIL" in ends or lost
 
 
-def complaints(witness, rules, states, redriven):
+def complaints(log, rules, states, redriven):
     """All that is wrong."""
     found = []
     for child, parents in rules.items():
-        starts = witness.starts[child]
+        starts = log.starts[child]
         for parent, on in parents.items():
-            if starts and not witness.has_ended(parent, on, starts[0]["mono"]):
+            if starts and not log.has_ended(parent, on, starts[0]["mono"]):
                 skipped = on != "success" and states.get(parent) == "cancelled"
-                if not skipped and (on == "success" or not witness.was_lost(parent, starts[0])):
+                if not skipped and (on == "success" or not log.was_lost(parent, starts[0])):
                     found.append(f"{child} ran before {parent} had ended (on {on})")
         if set(parents.values()) == {"success"} and all(states.get(parent) == "completed" for parent in parents) \
-                and states.get(child) != "completed" and child not in witness.operator.cancelled \
-                and child not in witness.operator.removed:
+                and states.get(child) != "completed" and child not in log.operator.cancelled \
+                and child not in log.operator.removed:
             found.append(f"{child} is {states.get(child)}, all of its parents have completed")
-    for job_id, starts in witness.starts.items():
+    for job_id, starts in log.starts.items():
         numbers = [entry["attempt"] for entry in starts]
         if len(numbers) != len(set(numbers)) and job_id not in redriven:
             found.append(f"{job_id} ran twice as the same attempt: {numbers}")
     return found
 
 
-def check_witness(witness, rules, states, redriven):
+def check_complaints(log, rules, states, redriven):
     """A judge that finds nothing has to be shown to look: a start too early, one too many, and a job that was forgotten."""
-    child = next(child for child, parents in rules.items() if witness.starts[child] and "success" in parents.values())
-    first = witness.starts[child][0]
-    witness.starts[child][0] = first | {"mono": 0.0}
-    assert f"{child} ran before" in str(complaints(witness, rules, states, redriven))
-    witness.starts[child] = [first, first]
-    assert child in redriven or f"{child} ran twice" in str(complaints(witness, rules, states, redriven))
-    witness.starts[child] = [first]
-    by_hand = set(witness.operator.cancelled) | set(witness.operator.removed)
+    child = next(child for child, parents in rules.items() if log.starts[child] and "success" in parents.values())
+    first = log.starts[child][0]
+    log.starts[child][0] = first | {"mono": 0.0}
+    assert f"{child} ran before" in str(complaints(log, rules, states, redriven))
+    log.starts[child] = [first, first]
+    assert child in redriven or f"{child} ran twice" in str(complaints(log, rules, states, redriven))
+    log.starts[child] = [first]
+    by_hand = set(log.operator.cancelled) | set(log.operator.removed)
     child = next(child for child, parents in rules.items() if child not in by_hand and set(parents.values()) == {"success"}
                  and all(states.get(parent) == "completed" for parent in parents))
-    assert f"{child} is waiting" in str(complaints(witness, rules, states | {child: "waiting"}, redriven))
+    assert f"{child} is waiting" in str(complaints(log, rules, states | {child: "waiting"}, redriven))
 
 
 def test_children_that_are_added_while_their_parents_end_run_once_and_after_them(fleet):
@@ -254,19 +254,19 @@ def test_children_that_are_added_while_their_parents_end_run_once_and_after_them
     jobs = {job["id"]: job for job in fleet.jobs()}
     states = {job_id: job["state"] for job_id, job in jobs.items()}
     rules = {child: parents for client in clients for child, parents in client.rules.items()}
-    witness = Witness(fleet, operator)
+    log = HandlerLog(fleet, operator)
     assert [wrong for client in clients for wrong in client.wrong] == []
-    assert complaints(witness, rules, states, redriven) == []
+    assert complaints(log, rules, states, redriven) == []
     sent = {f"{client.name}-{i}" for client in clients for i in range(1, client.ids + 1)}
     refused = set().union(*(client.refused for client in clients))
     assert set(states) <= sent and sent - set(states) <= refused | set(operator.removed)
     skipped = [job for job in jobs.values() if job["state"] == "cancelled" and job["id"] not in operator.cancelled]
     assert all(job["reason"] == "skipped" and "ParentEnded" in str(job) for job in skipped), skipped[:3]
     print(f"{kills} kills; {len(jobs)} jobs, {len(rules)} of them wait for {sum(map(len, rules.values()))} parents; "
-          f"{len(skipped)} skipped, {sum(map(len, witness.starts.values()))} starts; "
+          f"{len(skipped)} skipped, {sum(map(len, log.starts.values()))} starts; "
           f"{len(operator.cancelled)} cancelled and {len(operator.removed)} removed by hand, {len(refused)} refused")
     assert len(rules) > 50 and skipped
-    check_witness(witness, rules, states, redriven)
+    check_complaints(log, rules, states, redriven)
 
 
 # ---- Many parents of one job ---------------------------------------------------------------------

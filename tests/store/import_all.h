@@ -1,11 +1,11 @@
-/* import_all.h - takes all jobs of one kit over into another. */
+/* import_all.h - takes all jobs of one store over into another. */
 #ifndef STORE_IMPORT_ALL_H
 #define STORE_IMPORT_ALL_H
 
-#include "kit.h"
+#include "store_for_test.h"
 
 /* Reads every job of a store with its history, and offers all of them in one call. */
-static void import_all(struct kit *from, struct kit *to, struct move_result *ret)
+static void import_all(struct test_store *from, struct test_store *to, struct move_result *ret)
 {
     struct imported_job imported[100] = {0};
     struct attempt_page histories[100] = {0};
@@ -20,15 +20,15 @@ static void import_all(struct kit *from, struct kit *to, struct move_result *ret
     }
     bool own = !to->in_transaction;
     if (own)
-        kit_begin(to);
+        ts_begin(to);
     assert_int_equal(store_ops(to->store)->import(to->store, imported, page->n, ret, NULL), 0);
     if (own)
-        kit_commit(to);
+        ts_commit(to);
     for (size_t i = 0; i < page->n; i++)
         attempt_page_release(&histories[i]);
 }
 
-static void import_all_anew(struct kit *from, struct kit *to)
+static void import_all_anew(struct test_store *from, struct test_store *to)
 {
     struct move_result results[100];
     import_all(from, to, results);
@@ -37,9 +37,9 @@ static void import_all_anew(struct kit *from, struct kit *to)
 }
 
 /* The seq of the only job with an id. */
-static int64_t seq_of(struct kit *kit, const char *id)
+static int64_t seq_of(struct test_store *ts, const char *id)
 {
-    struct job_page *page = LIST(kit, .id = str_of(id));
+    struct job_page *page = LIST(ts, .id = str_of(id));
     assert_int_equal(page->n, 1);
     return page->jobs[0].status.seq;
 }

@@ -1,8 +1,8 @@
-/* repairing.h - a repair of a kit's store, and what it has handed over. */
+/* repairing.h - a repair of a store, and what it has handed over. */
 #ifndef TESTS_STORE_REPAIRING_H
 #define TESTS_STORE_REPAIRING_H
 
-#include "kit.h"
+#include "store_for_test.h"
 
 #include "base/err.h"
 #include "base/text/buf.h"
@@ -43,10 +43,10 @@ static int leave_jobs(void *ctx, const int64_t *seqs, size_t n, struct redrive_e
     return 0;
 }
 
-static int repair_kit(struct kit *k, struct taken *t, struct store_repaired *ret)
+static int ts_repair(struct test_store *ts, struct taken *t, struct store_repaired *ret)
 {
     const struct store_repair how = {.keep = keep_lines, .leave = leave_jobs, .ctx = t};
-    return store_ops(k->store)->repair(k->store, &how, ret, NULL);
+    return store_ops(ts->store)->repair(ts->store, &how, ret, NULL);
 }
 
 static size_t count_lines(const struct taken *t)

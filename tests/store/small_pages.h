@@ -1,9 +1,9 @@
-/* small_pages.h - filters that find few jobs among many: of tenant "small" after kit_fill_tenants,
+/* small_pages.h - filters that find few jobs among many: of tenant "small" after ts_fill_tenants,
  * and one that is rare. */
 #ifndef STORE_SMALL_PAGES_H
 #define STORE_SMALL_PAGES_H
 
-#include "kit.h"
+#include "store_for_test.h"
 
 #define EXHAUSTED (1u << REDRIVE_REASON_EXHAUSTED)
 #define REASONS   (((1u << REDRIVE_REASON_COUNT) - 1) & ~(1u << REDRIVE_REASON_NONE))
@@ -42,18 +42,18 @@ static const struct job_filter RARE_FILTERS[] = {
 #define RARE_FILTER_COUNT (sizeof RARE_FILTERS / sizeof RARE_FILTERS[0])
 
 /* The job that they find; its number. */
-static inline int64_t put_rare_job(struct kit *k)
+static inline int64_t put_rare_job(struct test_store *ts)
 {
-    const int64_t seq = PUT(k, .user = STR("ann"), .task = STR("rare"), .queue = STR("rare"));
+    const int64_t seq = PUT(ts, .user = STR("ann"), .task = STR("rare"), .queue = STR("rare"));
     const struct decision dead = {.state = REDRIVE_STATE_DEAD_LETTER, .uses_attempt = true};
     const struct settle_move move = {.seq = seq,
-                                     .token = kit_start(k, seq),
+                                     .token = ts_start(ts, seq),
                                      .decision = &dead,
                                      .error = {.class_ = REDRIVE_CLASS_NETWORK,
                                                .type = STR("ConnectError"),
                                                .message = STR("connection refused")},
                                      .fingerprint = 7};
-    check_move(kit_settle_with(k, &move), 0, REDRIVE_STATE_DEAD_LETTER);
+    check_move(ts_settle_with(ts, &move), 0, REDRIVE_STATE_DEAD_LETTER);
     return seq;
 }
 

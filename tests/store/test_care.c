@@ -1,24 +1,24 @@
 /* What a store says about itself. */
-#include "kit.h"
+#include "store_for_test.h"
 
-KIT_TEST(facts_name_versions_and_size)
+STORE_TEST(facts_name_versions_and_size)
 {
     struct store_facts facts = {.version_found = -1};
-    PUT(k, .id = STR("x"));
-    assert_int_equal(store_ops(k->store)->facts(k->store, &facts, NULL), 0);
+    PUT(ts, .id = STR("x"));
+    assert_int_equal(store_ops(ts->store)->facts(ts->store, &facts, NULL), 0);
     assert_true(facts.version_newest >= 1);
     assert_in_range(facts.version_found, 0, facts.version_newest);
     if (facts.path) {
-        assert_non_null(strstr(k->url, facts.path + strspn(facts.path, "./")));
+        assert_non_null(strstr(ts->url, facts.path + strspn(facts.path, "./")));
         assert_true(facts.bytes + facts.log_bytes > 0);
     } else if (!facts.server) {
         assert_int_equal(facts.bytes, 0);
     }
 }
 
-KIT_TEST(durability_has_words)
+STORE_TEST(durability_has_words)
 {
-    enum store_durability durability = store_base(k->store)->durability;
+    enum store_durability durability = store_base(ts->store)->durability;
     assert_true(store_durability_text(durability)[0] != '\0');
     assert_true(store_loss_text(durability)[0] != '\0');
     assert_string_not_equal(store_durability_text(STORE_FORGETS),
@@ -31,13 +31,13 @@ static void count_call(void *ctx)
     ++*(unsigned *)ctx;
 }
 
-KIT_TEST(a_whole_store_is_found_whole)
+STORE_TEST(a_whole_store_is_found_whole)
 {
     unsigned calls = 0;
     for (int i = 0; i < 100; i++)
-        PUT(k, .priority = i % 7);
-    assert_int_equal(store_ops(k->store)->verify(k->store, count_call, &calls, NULL), 0);
-    assert_int_equal(store_ops(k->store)->verify(k->store, NULL, NULL, NULL), 0);
+        PUT(ts, .priority = i % 7);
+    assert_int_equal(store_ops(ts->store)->verify(ts->store, count_call, &calls, NULL), 0);
+    assert_int_equal(store_ops(ts->store)->verify(ts->store, NULL, NULL, NULL), 0);
 }
 
 /* A handle that looks changes nothing, and leaves the store to the others. */

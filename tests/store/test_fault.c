@@ -5,17 +5,17 @@
 
 #include "fault.h"
 #include "invariants.h"
-#include "kit.h"
+#include "store_for_test.h"
 #include "scenario.h"
 
 /* One run with a fault; false when the scenario was over before it was met. */
 static bool run_with(unsigned long fail_at, bool from_then_on, bool after_commit)
 {
-    struct kit kit;
+    struct test_store ts;
     struct fault fault;
     static struct invariants watch;
-    kit_open(&kit, stores_name());
-    fault_init(&fault, kit.store);
+    ts_open(&ts, stores_name());
+    fault_init(&fault, ts.store);
     fault.fail_at = fail_at;
     fault.from_then_on = from_then_on;
     fault.after_commit = after_commit;
@@ -24,16 +24,16 @@ static bool run_with(unsigned long fail_at, bool from_then_on, bool after_commit
 
     scenario_run(store);
     fault_heal(&fault);
-    struct violation after = invariants_check(&watch, kit.store);
+    struct violation after = invariants_check(&watch, ts.store);
     if (after.invariant != 0)
         fail_msg("call %lu%s%s: invariant %d: %s", fail_at, from_then_on ? " and later" : "",
                  after_commit ? ", commits after the fact" : "", after.invariant, after.text);
     scenario_drain(store);
-    struct violation end = invariants_check(&watch, kit.store);
+    struct violation end = invariants_check(&watch, ts.store);
     if (end.invariant != 0)
         fail_msg("call %lu, drained: invariant %d: %s", fail_at, end.invariant, end.text);
     bool met = fault.met;
-    kit_close(&kit);
+    ts_close(&ts);
     return met;
 }
 
@@ -74,10 +74,10 @@ TEST(nothing_breaks_when_the_store_goes_away_after_a_commit)
     assert_int_equal(run_all(true, true, 1), 28);
 }
 
-KIT_TEST(a_fault_comes_when_it_is_due)
+STORE_TEST(a_fault_comes_when_it_is_due)
 {
     struct fault fault;
-    fault_init(&fault, k->store);
+    fault_init(&fault, ts->store);
     struct store *s = wrap_store(&fault.wrap);
     const struct store_ops *ops = store_ops(s);
     int64_t now_ms, version;
@@ -97,11 +97,11 @@ KIT_TEST(a_fault_comes_when_it_is_due)
     ops->close(s);
 }
 
-KIT_TEST(a_commit_may_fail_before_or_after_the_fact)
+STORE_TEST(a_commit_may_fail_before_or_after_the_fact)
 {
     for (int after = 0; after < 2; after++) {
         struct fault fault;
-        fault_init(&fault, k->store);
+        fault_init(&fault, ts->store);
         fault.fail_at = after ? 1 : 3;
         fault.after_commit = after;
         struct store *s = wrap_store(&fault.wrap);
@@ -111,9 +111,9 @@ KIT_TEST(a_commit_may_fail_before_or_after_the_fact)
         struct submit_result r;
         int64_t now_ms, version;
         assert_int_equal(ops->begin(s, 1, &now_ms, &version, NULL), 0);
-        assert_int_equal(ops->submit(s, &spec, 1, &r, &k->arena, NULL), 0);
+        assert_int_equal(ops->submit(s, &spec, 1, &r, &ts->arena, NULL), 0);
         assert_int_equal(ops->commit(s, NULL), REDRIVE_E_IO);
         ops->rollback(s);
-        assert_int_equal(LIST(k, .id = STR("x"))->n, after);
+        assert_int_equal(LIST(ts, .id = STR("x"))->n, after);
     }
 }

@@ -2,61 +2,61 @@
 #include <stdio.h>
 
 #include "import_all.h"
-#include "kit.h"
+#include "store_for_test.h"
 
-KIT_TEST(a_live_job_holds_its_key)
+STORE_TEST(a_live_job_holds_its_key)
 {
-    struct kit from;
-    kit_open(&from, "memory");
+    struct test_store from;
+    ts_open(&from, "memory");
     PUT(&from, .id = STR("a"), .unique_key = STR("k"));
-    kit_put_in(&from, REDRIVE_STATE_COMPLETED,
-               &(struct job_spec){.id = STR("ended"), .unique_key = STR("free")});
-    import_all_anew(&from, k);
-    struct submit_result result = TRY_PUT(k, .id = STR("b"), .unique_key = STR("k"));
+    ts_put_in(&from, REDRIVE_STATE_COMPLETED,
+              &(struct job_spec){.id = STR("ended"), .unique_key = STR("free")});
+    import_all_anew(&from, ts);
+    struct submit_result result = TRY_PUT(ts, .id = STR("b"), .unique_key = STR("k"));
     assert_int_equal(result.code, REDRIVE_E_EXISTS);
     check_str(result.id, "a");
-    assert_int_equal(TRY_PUT(k, .id = STR("c"), .unique_key = STR("free")).code, 0);
-    check_move(CHANGE(k, .seq = seq_of(k, "a"), .kind = MOVE_CANCEL), 0, REDRIVE_STATE_CANCELLED);
-    assert_int_equal(TRY_PUT(k, .id = STR("b"), .unique_key = STR("k")).code, 0);
-    kit_close(&from);
+    assert_int_equal(TRY_PUT(ts, .id = STR("c"), .unique_key = STR("free")).code, 0);
+    check_move(CHANGE(ts, .seq = seq_of(ts, "a"), .kind = MOVE_CANCEL), 0, REDRIVE_STATE_CANCELLED);
+    assert_int_equal(TRY_PUT(ts, .id = STR("b"), .unique_key = STR("k")).code, 0);
+    ts_close(&from);
 }
 
-KIT_TEST(a_live_job_whose_key_is_held_is_refused)
+STORE_TEST(a_live_job_whose_key_is_held_is_refused)
 {
-    struct kit from;
+    struct test_store from;
     struct move_result results[2];
-    kit_open(&from, "memory");
-    kit_put_in(&from, REDRIVE_STATE_COMPLETED,
-               &(struct job_spec){.id = STR("ended"), .unique_key = STR("k")});
+    ts_open(&from, "memory");
+    ts_put_in(&from, REDRIVE_STATE_COMPLETED,
+              &(struct job_spec){.id = STR("ended"), .unique_key = STR("k")});
     PUT(&from, .id = STR("live"), .unique_key = STR("k"));
-    PUT(k, .id = STR("other"), .unique_key = STR("k"));
-    import_all(&from, k, results);
+    PUT(ts, .id = STR("other"), .unique_key = STR("k"));
+    import_all(&from, ts, results);
     check_move(results[0], 0, REDRIVE_STATE_COMPLETED);
     assert_int_equal(results[1].code, REDRIVE_E_EXISTS);
-    assert_int_equal(LIST(k)->n, 2);
-    assert_int_equal(LIST(k, .id = STR("live"))->n, 0);
-    kit_close(&from);
+    assert_int_equal(LIST(ts)->n, 2);
+    assert_int_equal(LIST(ts, .id = STR("live"))->n, 0);
+    ts_close(&from);
 }
 
-KIT_TEST(a_key_for_ever_is_held_by_a_job_that_has_ended)
+STORE_TEST(a_key_for_ever_is_held_by_a_job_that_has_ended)
 {
-    struct kit from;
-    kit_open(&from, "memory");
-    kit_put_in(&from, REDRIVE_STATE_COMPLETED,
-               &(struct job_spec){.id = STR("a"), .unique_key = STR("k"), .unique_forever = true});
-    import_all_anew(&from, k);
-    struct submit_result result = TRY_PUT(k, .id = STR("b"), .unique_key = STR("k"));
+    struct test_store from;
+    ts_open(&from, "memory");
+    ts_put_in(&from, REDRIVE_STATE_COMPLETED,
+              &(struct job_spec){.id = STR("a"), .unique_key = STR("k"), .unique_forever = true});
+    import_all_anew(&from, ts);
+    struct submit_result result = TRY_PUT(ts, .id = STR("b"), .unique_key = STR("k"));
     assert_int_equal(result.code, REDRIVE_E_EXISTS);
     check_str(result.id, "a");
-    assert_int_equal(kit_held(k, (struct str){0}, (struct str){0}, 10)->n, 0);
-    assert_int_equal(kit_sweep(k, ~0u, k->now_ms + 1, 10), 1);
-    struct remembered_key_page *held = kit_held(k, (struct str){0}, (struct str){0}, 10);
+    assert_int_equal(ts_held(ts, (struct str){0}, (struct str){0}, 10)->n, 0);
+    assert_int_equal(ts_sweep(ts, ~0u, ts->now_ms + 1, 10), 1);
+    struct remembered_key_page *held = ts_held(ts, (struct str){0}, (struct str){0}, 10);
     assert_int_equal(held->n, 1);
     check_str(held->keys[0].tenant, "acme");
     check_str(held->keys[0].key, "k");
     check_str(held->keys[0].id, "a");
     assert_int_equal(held->keys[0].state, REDRIVE_STATE_COMPLETED);
-    kit_close(&from);
+    ts_close(&from);
 }
 
 static struct remembered_key gone(const char *key, const char *id)
@@ -64,47 +64,47 @@ static struct remembered_key gone(const char *key, const char *id)
     return (struct remembered_key){STR("acme"), str_of(key), str_of(id), REDRIVE_STATE_CANCELLED};
 }
 
-KIT_TEST(a_key_that_a_job_holds_for_ever_is_left_to_it)
+STORE_TEST(a_key_that_a_job_holds_for_ever_is_left_to_it)
 {
     const struct remembered_key keys[] = {gone("k1", "a"), gone("k2", "other")};
-    PUT(k, .id = STR("a"), .unique_key = STR("k1"), .unique_forever = true);
-    kit_put_in(k, REDRIVE_STATE_COMPLETED,
-               &(struct job_spec){.id = STR("b"), .unique_key = STR("k2")});
-    kit_import_keys(k, keys, 2);
-    struct remembered_key_page *held = kit_held(k, (struct str){0}, (struct str){0}, 10);
+    PUT(ts, .id = STR("a"), .unique_key = STR("k1"), .unique_forever = true);
+    ts_put_in(ts, REDRIVE_STATE_COMPLETED,
+              &(struct job_spec){.id = STR("b"), .unique_key = STR("k2")});
+    ts_import_keys(ts, keys, 2);
+    struct remembered_key_page *held = ts_held(ts, (struct str){0}, (struct str){0}, 10);
     assert_int_equal(held->n, 1);
     check_str(held->keys[0].key, "k2");
     struct submit_result result =
-        TRY_PUT(k, .id = STR("c"), .unique_key = STR("k1"), .unique_forever = true);
+        TRY_PUT(ts, .id = STR("c"), .unique_key = STR("k1"), .unique_forever = true);
     assert_int_equal(result.code, REDRIVE_E_EXISTS);
     assert_int_equal(result.state, REDRIVE_STATE_QUEUED);
 }
 
-KIT_TEST(a_job_that_is_back_holds_its_key_itself)
+STORE_TEST(a_job_that_is_back_holds_its_key_itself)
 {
-    struct kit from;
+    struct test_store from;
     const struct remembered_key keys[] = {gone("k1", "a"), gone("k2", "other")};
-    kit_open(&from, "memory");
+    ts_open(&from, "memory");
     PUT(&from, .id = STR("a"), .unique_key = STR("k1"), .unique_forever = true);
     PUT(&from, .id = STR("b"), .unique_key = STR("k2"), .unique_forever = true);
-    kit_import_keys(k, keys, 2);
-    import_all_anew(&from, k);
-    struct remembered_key_page *held = kit_held(k, (struct str){0}, (struct str){0}, 10);
+    ts_import_keys(ts, keys, 2);
+    import_all_anew(&from, ts);
+    struct remembered_key_page *held = ts_held(ts, (struct str){0}, (struct str){0}, 10);
     assert_int_equal(held->n, 1);
     check_str(held->keys[0].id, "other");
     struct submit_result result =
-        TRY_PUT(k, .id = STR("c"), .unique_key = STR("k1"), .unique_forever = true);
+        TRY_PUT(ts, .id = STR("c"), .unique_key = STR("k1"), .unique_forever = true);
     assert_int_equal(result.code, REDRIVE_E_EXISTS);
     assert_int_equal(result.state, REDRIVE_STATE_QUEUED);
     check_str(result.id, "a");
-    const int64_t seq = seq_of(k, "a");
-    check_move(CHANGE(k, .seq = seq, .kind = MOVE_CANCEL), 0, REDRIVE_STATE_CANCELLED);
-    check_move(CHANGE(k, .seq = seq, .kind = MOVE_REMOVE), 0, REDRIVE_STATE_CANCELLED);
-    assert_int_equal(kit_held(k, (struct str){0}, (struct str){0}, 10)->n, 2);
-    kit_close(&from);
+    const int64_t seq = seq_of(ts, "a");
+    check_move(CHANGE(ts, .seq = seq, .kind = MOVE_CANCEL), 0, REDRIVE_STATE_CANCELLED);
+    check_move(CHANGE(ts, .seq = seq, .kind = MOVE_REMOVE), 0, REDRIVE_STATE_CANCELLED);
+    assert_int_equal(ts_held(ts, (struct str){0}, (struct str){0}, 10)->n, 2);
+    ts_close(&from);
 }
 
-KIT_TEST(keys_without_a_job_hold)
+STORE_TEST(keys_without_a_job_hold)
 {
     const struct remembered_key keys[] = {
         {STR("acme"), STR("k1"), STR("gone-1"), REDRIVE_STATE_DEAD_LETTER},
@@ -112,21 +112,21 @@ KIT_TEST(keys_without_a_job_hold)
     };
     const struct remembered_key other = {STR("acme"), STR("k1"), STR("later"),
                                          REDRIVE_STATE_FAILED};
-    kit_import_keys(k, keys, 2);
-    kit_import_keys(k, &other, 1);
+    ts_import_keys(ts, keys, 2);
+    ts_import_keys(ts, &other, 1);
     for (int forever = 0; forever <= 1; forever++) {
         struct submit_result result =
-            TRY_PUT(k, .id = STR("a"), .unique_key = STR("k1"), .unique_forever = forever != 0);
+            TRY_PUT(ts, .id = STR("a"), .unique_key = STR("k1"), .unique_forever = forever != 0);
         assert_int_equal(result.code, REDRIVE_E_EXISTS);
         assert_int_equal(result.state, REDRIVE_STATE_DEAD_LETTER);
         check_str(result.id, "gone-1");
     }
     assert_int_equal(
-        TRY_PUT(k, .id = STR("a"), .tenant = STR("zeta"), .unique_key = STR("k1")).code, 0);
-    assert_int_equal(kit_held(k, (struct str){0}, (struct str){0}, 10)->n, 2);
+        TRY_PUT(ts, .id = STR("a"), .tenant = STR("zeta"), .unique_key = STR("k1")).code, 0);
+    assert_int_equal(ts_held(ts, (struct str){0}, (struct str){0}, 10)->n, 2);
 }
 
-KIT_TEST(remembered_keys_come_in_pages_in_order)
+STORE_TEST(remembered_keys_come_in_pages_in_order)
 {
     const struct remembered_key keys[] = {
         {STR("zeta"), STR("a"), STR("5"), REDRIVE_STATE_FAILED},
@@ -136,11 +136,11 @@ KIT_TEST(remembered_keys_come_in_pages_in_order)
         {STR("acme"), STR("B"), STR("1"), REDRIVE_STATE_FAILED},
         {STR("zeta"), STR("b"), STR("6"), REDRIVE_STATE_FAILED},
     };
-    kit_import_keys(k, keys, 6);
+    ts_import_keys(ts, keys, 6);
     struct str tenant = {0}, key = {0};
     char copies[2][16];
     for (int page = 0; page < 3; page++) {
-        struct remembered_key_page *held = kit_held(k, tenant, key, 2);
+        struct remembered_key_page *held = ts_held(ts, tenant, key, 2);
         assert_int_equal(held->n, 2);
         assert_int_equal(held->more, page < 2);
         assert_int_equal(held->keys[0].id.ptr[0], '1' + 2 * page);
@@ -152,5 +152,5 @@ KIT_TEST(remembered_keys_come_in_pages_in_order)
         tenant = str_of(copies[0]);
         key = str_of(copies[1]);
     }
-    assert_int_equal(kit_held(k, tenant, key, 2)->n, 0);
+    assert_int_equal(ts_held(ts, tenant, key, 2)->n, 0);
 }

@@ -4,7 +4,7 @@
 #include "bugs.h"
 #include "fault.h"
 #include "invariants.h"
-#include "kit.h"
+#include "store_for_test.h"
 #include "scenario.h"
 
 static const struct {
@@ -19,18 +19,18 @@ static const struct {
 /* Some bugs need a rollback to show, so the scenario meets one fault as well. */
 static struct violation run_with(enum bug bug)
 {
-    struct kit kit;
+    struct test_store ts;
     struct buggy buggy;
     struct fault fault;
     static struct invariants watch;
-    kit_open(&kit, stores_name());
-    buggy_init(&buggy, kit.store, bug);
+    ts_open(&ts, stores_name());
+    buggy_init(&buggy, ts.store, bug);
     fault_init(&fault, wrap_store(&buggy.wrap));
     fault.fail_at = 9;
     invariants_init(&watch, wrap_store(&fault.wrap));
     scenario_run(wrap_store(&watch.wrap));
-    struct violation found = invariants_check(&watch, kit.store);
-    kit_close(&kit);
+    struct violation found = invariants_check(&watch, ts.store);
+    ts_close(&ts);
     return found;
 }
 

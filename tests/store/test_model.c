@@ -7,7 +7,7 @@
 #include <stdlib.h>
 
 #include "dump.h"
-#include "kit.h"
+#include "store_for_test.h"
 #include "random_transaction.h"
 
 /* A dump reads what the store has committed; between dumps transactions follow each other at once.
@@ -22,7 +22,7 @@ static uint64_t number_from(const char *name, uint64_t fallback)
 }
 
 struct world {
-    struct kit kit;
+    struct test_store ts;
     struct random_side side;
     struct buf answers;
     struct buf dump;
@@ -37,19 +37,19 @@ static void reopen_narrow(struct world *w)
 {
     const struct store_options options = {
         .caller_time = true, .busy_wait_ms = 500, .narrow = NARROW};
-    store_close(w->kit.store);
-    w->kit.store = NULL;
-    assert_int_equal(store_open(w->kit.url, &options, &w->kit.store, NULL), 0);
+    store_close(w->ts.store);
+    w->ts.store = NULL;
+    assert_int_equal(store_open(w->ts.url, &options, &w->ts.store, NULL), 0);
 }
 
 static void world_init(struct world *w, const char *store)
 {
-    kit_open(&w->kit, store);
+    ts_open(&w->ts, store);
     if (strcmp(store, "memory") != 0)
         reopen_narrow(w);
     buf_init(&w->answers, 1 << 20);
     buf_init(&w->dump, 1 << 22);
-    random_side_init(&w->side, w->kit.store, &w->answers);
+    random_side_init(&w->side, w->ts.store, &w->answers);
     /* On Redis jobs that were looked for are kept from a claim by another filter, for a moment. */
     w->side.looks_ahead = strcmp(store, "redis") != 0;
 }
@@ -59,7 +59,7 @@ static void world_release(struct world *w)
     random_side_release(&w->side);
     buf_release(&w->answers);
     buf_release(&w->dump);
-    kit_close(&w->kit);
+    ts_close(&w->ts);
 }
 
 /* The first line that differs, for a message that can be read. */
@@ -97,8 +97,8 @@ TEST(random_transactions_leave_what_they_leave_in_the_model)
         check_same(&model.answers, &tested.answers, "answers differ", seed, transaction);
         if (transaction % DUMP_EVERY != 0)
             continue;
-        dump_store(model.kit.store, &model.dump);
-        dump_store(tested.kit.store, &tested.dump);
+        dump_store(model.ts.store, &model.dump);
+        dump_store(tested.ts.store, &tested.dump);
         check_same(&model.dump, &tested.dump, "what is kept differs", seed, transaction);
     }
     world_release(&model);
@@ -117,7 +117,7 @@ TEST(random_transactions_reach_every_state)
         rollbacks += strstr(buf_cstr(&w.answers), "rollback") != NULL;
         if (transaction % LOOK_EVERY != 0)
             continue;
-        dump_store(w.kit.store, &w.dump);
+        dump_store(w.ts.store, &w.dump);
         for (int s = 0; s < REDRIVE_STATE_COUNT; s++)
             if (strstr(buf_cstr(&w.dump), redrive_state_name((enum redrive_state)s)))
                 seen |= 1u << s;

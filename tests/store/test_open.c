@@ -1,4 +1,4 @@
-#include "kit.h"
+#include "store_for_test.h"
 
 #include <stdio.h>
 
@@ -58,10 +58,10 @@ TEST(nothing_is_found_where_nothing_was_set_up)
     stores_remove(url);
 }
 
-KIT_TEST(a_store_has_every_slot)
+STORE_TEST(a_store_has_every_slot)
 {
-    const struct store_ops *ops = store_ops(k->store);
-    assert_int_equal(strncmp(k->url, ops->scheme, strlen(ops->scheme)), 0);
+    const struct store_ops *ops = store_ops(ts->store);
+    assert_int_equal(strncmp(ts->url, ops->scheme, strlen(ops->scheme)), 0);
     assert_true(ops->open && ops->close && ops->begin && ops->commit && ops->rollback);
     assert_true(ops->submit && ops->ready && ops->scan && ops->move && ops->shared_put &&
                 ops->counters_add);
@@ -81,16 +81,16 @@ KIT_TEST(a_store_has_every_slot)
         assert_int_equal(page_->n, 0);   \
     } while (0)
 
-KIT_TEST(released_pages_are_empty_and_can_be_released_again)
+STORE_TEST(released_pages_are_empty_and_can_be_released_again)
 {
-    const int64_t seq = kit_put_in(k, REDRIVE_STATE_DEAD_LETTER, NULL);
+    const int64_t seq = ts_put_in(ts, REDRIVE_STATE_DEAD_LETTER, NULL);
     const struct shared_row row = {.kind = SHARED_TASK, .key = STR("mail"), .value = STR("{}")};
-    assert_int_equal(kit_shared_put(k, &row), 0);
+    assert_int_equal(ts_shared_put(ts, &row), 0);
     for (int i = 0; i < 2; i++) {
-        CHECK_RELEASED(LIST(k, .limit = 10), job_page_release);
-        CHECK_RELEASED(kit_history(k, seq), attempt_page_release);
-        CHECK_RELEASED(kit_queues(k, STR("acme")), count_page_release);
-        CHECK_RELEASED(kit_shared(k, SHARED_TASK, (struct str){0}), shared_page_release);
+        CHECK_RELEASED(LIST(ts, .limit = 10), job_page_release);
+        CHECK_RELEASED(ts_history(ts, seq), attempt_page_release);
+        CHECK_RELEASED(ts_queues(ts, STR("acme")), count_page_release);
+        CHECK_RELEASED(ts_shared(ts, SHARED_TASK, (struct str){0}), shared_page_release);
     }
 }
 

@@ -1,6 +1,6 @@
 /* The state machine of all stores, alone: every state × every move, and every rule of
  * transition.h. The tables are those of docs/architecture.md, written out by hand. */
-#include "transition_kit.h"
+#include "transitions_for_test.h"
 
 /* ---- Which moves may be made from which states ----------------------------------------------- */
 

@@ -1,6 +1,6 @@
 /* The state machine of all stores, alone: what the end of a run leaves in the row, and what people
  * and the clock do to a job. */
-#include "transition_kit.h"
+#include "transitions_for_test.h"
 
 /* ---- Settle ---------------------------------------------------------------------------------- */
 

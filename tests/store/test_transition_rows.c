@@ -1,6 +1,6 @@
 /* The state machine of all stores, alone: what each move leaves in the row, by the rules of
  * transition.h. */
-#include "transition_kit.h"
+#include "transitions_for_test.h"
 
 /* ---- What a move leaves in the row ------------------------------------------------------------
  *

@@ -9,7 +9,7 @@
 #define CALLS_MAX 64
 
 /* A breaker, its probes that are out, the first one first, and a call that was let in earlier. */
-struct scene {
+struct breaker_case {
     struct redrive_breaker_config config;
     struct breaker breaker;
     struct breaker_permit probes[CALLS_MAX];
@@ -105,7 +105,7 @@ static void read_step(struct json_reader *r, struct step *step)
     }
 }
 
-static bool allow(struct scene *s, int64_t at_ms)
+static bool allow(struct breaker_case *s, int64_t at_ms)
 {
     struct breaker_permit permit;
     if (!breaker_allow(&s->breaker, &s->config, at_ms, &permit))
@@ -117,7 +117,7 @@ static bool allow(struct scene *s, int64_t at_ms)
 
 /* While closed a letter is a call and its outcome, while half open the outcome of the first probe
  * that is out. */
-static void feed(struct scene *s, int64_t at_ms, char letter, int64_t took_ms)
+static void feed(struct breaker_case *s, int64_t at_ms, char letter, int64_t took_ms)
 {
     if (s->breaker.state == REDRIVE_BREAKER_CLOSED) {
         s->n_probes = 0;
@@ -137,7 +137,7 @@ static void check_share(const char *name, int64_t at_ms, const char *what, doubl
                  expected);
 }
 
-static void take_step(struct scene *s, const struct step *step, const char *name)
+static void take_step(struct breaker_case *s, const struct step *step, const char *name)
 {
     if (step->begins)
         assert_true(breaker_allow(&s->breaker, &s->config, step->at_ms, &s->begun));
@@ -160,7 +160,7 @@ static void take_step(struct scene *s, const struct step *step, const char *name
         check_share(name, step->at_ms, "slow rate", status.slow_rate, step->slow_rate);
 }
 
-static void scene_init(struct scene *s, struct str config_json)
+static void case_init(struct breaker_case *s, struct str config_json)
 {
     struct redrive_breaker_config defaults;
     struct redrive_err err = {0};
@@ -176,7 +176,7 @@ static void scene_init(struct scene *s, struct str config_json)
 static void check_case(struct json_reader *r)
 {
     char name[128] = "";
-    struct scene scene;
+    struct breaker_case breaker_case;
     struct json_string key;
     struct str config;
 
@@ -186,13 +186,13 @@ static void check_case(struct json_reader *r)
             vectors_text(r, name, sizeof name);
         } else if (json_string_is(key, "config")) {
             json_skip(r, &config);
-            scene_init(&scene, config);
+            case_init(&breaker_case, config);
         } else if (json_string_is(key, "steps")) {
             json_enter_array(r);
             while (json_next_item(r) > 0) {
                 struct step step;
                 read_step(r, &step);
-                take_step(&scene, &step, name);
+                take_step(&breaker_case, &step, name);
             }
         } else {
             json_skip(r, NULL);

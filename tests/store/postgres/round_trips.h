@@ -7,7 +7,7 @@
 #include <libpq-fe.h>
 
 #include "base/time/clock.h"
-#include "kit.h"
+#include "store_for_test.h"
 #include "waiting.h"
 
 static unsigned round_trips;

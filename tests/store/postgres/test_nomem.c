@@ -1,7 +1,7 @@
 /* A commit for which memory runs out: what was reported as not made is not made. */
 #include <stdio.h>
 
-#include "kit.h"
+#include "store_for_test.h"
 
 static bool is_counting;
 static unsigned n_allocations, fails_at;
@@ -16,29 +16,29 @@ static bool may_allocate(void)
 
 #define MOST_PUTS 12
 
-static void put_limits(struct kit *k)
+static void put_limits(struct test_store *ts)
 {
     char key[16];
     for (int i = 0; i < MOST_PUTS; i++) {
         snprintf(key, sizeof key, "k%d", i);
         const struct shared_row row = {
             .kind = SHARED_LIMIT, .tenant = STR("acme"), .key = str_of(key), .value = STR("{}")};
-        assert_int_equal(kit_shared_put(k, &row), 0);
+        assert_int_equal(ts_shared_put(ts, &row), 0);
     }
 }
 
 /* A job and changes of limits, each of which is a statement of the commit, on a handle of its own:
  * the room for statements is that of the first ones. True: the allocation that was to fail was not
  * needed. */
-static bool commit_without_memory(struct kit *a, int n_puts, unsigned nth)
+static bool commit_without_memory(struct test_store *a, int n_puts, unsigned nth)
 {
-    struct kit b;
+    struct test_store b;
     struct merged_gate sums;
     char id[32], key[16];
-    kit_join(&b, a);
+    ts_join(&b, a);
     snprintf(id, sizeof id, "%d-%u", n_puts, nth);
-    (void)kit_shared(&b, SHARED_LIMIT, STR("acme"));
-    kit_begin(&b);
+    (void)ts_shared(&b, SHARED_LIMIT, STR("acme"));
+    ts_begin(&b);
     PUT(&b, .id = str_of(id));
     for (int i = 0; i < n_puts; i++) {
         snprintf(key, sizeof key, "k%d", i);
@@ -48,7 +48,7 @@ static bool commit_without_memory(struct kit *a, int n_puts, unsigned nth)
                                  .is_delta = true,
                                  .merged = &sums,
                                  .add.used = 1};
-        assert_int_equal(kit_shared_put(&b, &row), 0);
+        assert_int_equal(ts_shared_put(&b, &row), 0);
     }
     n_allocations = 0;
     fails_at = nth;
@@ -61,13 +61,13 @@ static bool commit_without_memory(struct kit *a, int n_puts, unsigned nth)
     if (is_there != (rc == 0))
         fail_msg("%d changes, allocation %u: the commit says %d, and the job is%s there", n_puts,
                  nth, rc, is_there ? "" : " not");
-    kit_close(&b);
+    ts_close(&b);
     return n_allocations < nth;
 }
 
-KIT_TEST(what_was_reported_as_not_made_is_not_made)
+STORE_TEST(what_was_reported_as_not_made_is_not_made)
 {
-    struct kit *a = k;
+    struct test_store *a = ts;
     put_limits(a);
     for (int n_puts = 0; n_puts <= MOST_PUTS; n_puts++)
         for (unsigned nth = 1; !commit_without_memory(a, n_puts, nth); nth++)

@@ -2,7 +2,7 @@
  * (reused_databases.h). */
 #include <stdlib.h>
 
-#include "kit.h"
+#include "store_for_test.h"
 #include "stores_postgres.h"
 
 #define EMPTIED                                                                         \
@@ -32,18 +32,18 @@ static long rows_of_all_tables(const char *url)
 /* Jobs of two tenants, with payloads of 400 bytes. */
 static void check_empty_again(int jobs)
 {
-    struct kit kit;
+    struct test_store ts;
     char payload[400], url[STORES_URL_MAX], again[STORES_URL_MAX];
     memset(payload, 'x', sizeof payload);
     payload[0] = payload[sizeof payload - 1] = '"';
-    kit_open(&kit, "postgres");
-    snprintf(url, sizeof url, "%s", kit.url);
+    ts_open(&ts, "postgres");
+    snprintf(url, sizeof url, "%s", ts.url);
     const long number = number_of(url), rows = rows_of_all_tables(url);
     for (int i = 0; i < jobs; i++)
-        PUT(&kit, .tenant = i % 2 ? STR("acme") : STR("hooli"),
+        PUT(&ts, .tenant = i % 2 ? STR("acme") : STR("hooli"),
             .payload = {payload, sizeof payload});
     assert_in_range(rows_of_all_tables(url), rows + jobs, rows + 100 * jobs);
-    kit_close(&kit);
+    ts_close(&ts);
 
     stores_postgres_empty(again, sizeof again);
     assert_string_equal(again, url);

@@ -6,19 +6,19 @@
 
 #include "base/scope.h"
 #include "base/time/clock.h"
-#include "kit.h"
+#include "store_for_test.h"
 #include "stores_postgres.h"
 #include "waiting.h"
 
-KIT_TEST(two_claims_at_once_get_different_jobs)
+STORE_TEST(two_claims_at_once_get_different_jobs)
 {
-    struct kit *a = k, b;
+    struct test_store *a = ts, b;
     int64_t seqs[40];
-    kit_join(&b, a);
+    ts_join(&b, a);
     for (int i = 0; i < 40; i++)
         seqs[i] = PUT(a, .task = i % 2 ? STR("x") : STR("y"));
-    kit_begin(a);
-    kit_begin(&b);
+    ts_begin(a);
+    ts_begin(&b);
     struct job_page *of_a = READY(a, .tenant = STR("acme"), .limit = 10);
     struct job_page *of_b = READY(&b, .tenant = STR("acme"), .limit = 10);
     assert_int_equal(of_a->n, 10);
@@ -31,71 +31,71 @@ KIT_TEST(two_claims_at_once_get_different_jobs)
     of_b = READY(&b, .tenant = STR("acme"), .limit = 20);
     assert_int_equal(of_b->n, 20);
     for (int i = 0; i < 10; i++)
-        kit_start(a, seqs[i]);
-    kit_commit(a);
-    kit_rollback(&b);
+        ts_start(a, seqs[i]);
+    ts_commit(a);
+    ts_rollback(&b);
     assert_int_equal(READY(&b, .limit = 100)->n, 30);
-    kit_close(&b);
+    ts_close(&b);
 }
 
-KIT_TEST(an_expired_job_is_given_to_one_of_two)
+STORE_TEST(an_expired_job_is_given_to_one_of_two)
 {
-    struct kit *a = k, b;
+    struct test_store *a = ts, b;
     int64_t next_ms;
-    kit_join(&b, a);
+    ts_join(&b, a);
     int64_t seq = PUT(a, .id = STR("x"));
-    kit_start(a, seq);
-    a->now_ms = b.now_ms = KIT_START_MS + 30000;
-    kit_begin(a);
-    kit_begin(&b);
-    check_seqs(kit_expired(a, 10, &next_ms), seq);
-    assert_int_equal(kit_expired(&b, 10, &next_ms)->n, 0);
-    kit_rollback(a);
-    check_seqs(kit_expired(&b, 10, &next_ms), seq);
-    kit_rollback(&b);
-    kit_close(&b);
+    ts_start(a, seq);
+    a->now_ms = b.now_ms = TS_START_MS + 30000;
+    ts_begin(a);
+    ts_begin(&b);
+    check_seqs(ts_expired(a, 10, &next_ms), seq);
+    assert_int_equal(ts_expired(&b, 10, &next_ms)->n, 0);
+    ts_rollback(a);
+    check_seqs(ts_expired(&b, 10, &next_ms), seq);
+    ts_rollback(&b);
+    ts_close(&b);
 }
 
 /* Whoever has locked them may fail: nobody else would look at them for a long time. */
-KIT_TEST(jobs_that_another_has_locked_are_looked_at_again_soon)
+STORE_TEST(jobs_that_another_has_locked_are_looked_at_again_soon)
 {
-    struct kit *a = k, b;
+    struct test_store *a = ts, b;
     int64_t next_ms;
-    kit_join(&b, a);
+    ts_join(&b, a);
     int64_t leased = PUT(a, .id = STR("leased"));
-    kit_start(a, leased);
-    PUT(a, .id = STR("due"), .process_after_ms = KIT_START_MS + 10);
-    PUT(a, .id = STR("later"), .process_after_ms = KIT_START_MS + 90000);
-    int64_t overdue = PUT(a, .id = STR("overdue"), .deadline_ms = KIT_START_MS + 20);
-    a->now_ms = b.now_ms = KIT_START_MS + 30000;
-    kit_begin(a);
-    kit_begin(&b);
-    assert_int_equal(kit_promote(a, 10, &next_ms), 1);
-    assert_int_equal(next_ms, KIT_START_MS + 90000);
-    check_seqs(kit_expired(a, 10, &next_ms), leased);
+    ts_start(a, leased);
+    PUT(a, .id = STR("due"), .process_after_ms = TS_START_MS + 10);
+    PUT(a, .id = STR("later"), .process_after_ms = TS_START_MS + 90000);
+    int64_t overdue = PUT(a, .id = STR("overdue"), .deadline_ms = TS_START_MS + 20);
+    a->now_ms = b.now_ms = TS_START_MS + 30000;
+    ts_begin(a);
+    ts_begin(&b);
+    assert_int_equal(ts_promote(a, 10, &next_ms), 1);
+    assert_int_equal(next_ms, TS_START_MS + 90000);
+    check_seqs(ts_expired(a, 10, &next_ms), leased);
     assert_int_equal(next_ms, 0);
-    check_seqs(kit_overdue(a, 10, &next_ms), overdue);
+    check_seqs(ts_overdue(a, 10, &next_ms), overdue);
     assert_int_equal(next_ms, 0);
-    assert_int_equal(kit_promote(&b, 10, &next_ms), 0);
+    assert_int_equal(ts_promote(&b, 10, &next_ms), 0);
     assert_int_equal(next_ms, b.now_ms + 100);
-    assert_int_equal(kit_expired(&b, 10, &next_ms)->n, 0);
+    assert_int_equal(ts_expired(&b, 10, &next_ms)->n, 0);
     assert_int_equal(next_ms, b.now_ms + 100);
-    assert_int_equal(kit_overdue(&b, 10, &next_ms)->n, 0);
+    assert_int_equal(ts_overdue(&b, 10, &next_ms)->n, 0);
     assert_int_equal(next_ms, b.now_ms + 100);
-    kit_rollback(a);
-    assert_int_equal(kit_promote(&b, 10, &next_ms), 1);
-    kit_rollback(&b);
-    kit_close(&b);
+    ts_rollback(a);
+    assert_int_equal(ts_promote(&b, 10, &next_ms), 1);
+    ts_rollback(&b);
+    ts_close(&b);
 }
 
-KIT_TEST(a_move_of_a_locked_job_waits_and_then_gives_up_the_transaction)
+STORE_TEST(a_move_of_a_locked_job_waits_and_then_gives_up_the_transaction)
 {
-    struct kit *a = k, b;
-    kit_join(&b, a);
+    struct test_store *a = ts, b;
+    ts_join(&b, a);
     int64_t seq = PUT(a, .id = STR("x"));
-    kit_begin(a);
-    kit_start(a, seq);
-    kit_begin(&b);
+    ts_begin(a);
+    ts_start(a, seq);
+    ts_begin(&b);
     struct move_result result;
     const struct change_move cancel = {.seq = seq, .kind = MOVE_CANCEL};
     assert_int_equal(store_ops(b.store)->move(b.store, CHANGES(&cancel, 1), &result, NULL),
@@ -103,13 +103,13 @@ KIT_TEST(a_move_of_a_locked_job_waits_and_then_gives_up_the_transaction)
     /* Nothing more can be done in it. */
     assert_int_equal(store_ops(b.store)->move(b.store, CHANGES(&cancel, 1), &result, NULL),
                      REDRIVE_E_CANCELLED);
-    kit_rollback(&b);
-    kit_commit(a);
-    check_move(kit_change(&b, &cancel), 0, REDRIVE_STATE_CANCELLED);
-    kit_close(&b);
+    ts_rollback(&b);
+    ts_commit(a);
+    check_move(ts_change(&b, &cancel), 0, REDRIVE_STATE_CANCELLED);
+    ts_close(&b);
 }
 
-static int try_submit(struct kit *k, const char *id, struct redrive_err *err)
+static int try_submit(struct test_store *ts, const char *id, struct redrive_err *err)
 {
     const struct job_spec spec = {.tenant = STR("acme"),
                                   .id = str_of(id),
@@ -118,42 +118,42 @@ static int try_submit(struct kit *k, const char *id, struct redrive_err *err)
                                   .max_attempts = 1};
     struct submit_result result;
     RELEASED_BY(arena_release) struct arena arena = {0};
-    int rc = store_ops(k->store)->submit(k->store, &spec, 1, &result, &arena, err);
+    int rc = store_ops(ts->store)->submit(ts->store, &spec, 1, &result, &arena, err);
     return rc < 0 ? rc : result.code;
 }
 
-KIT_TEST(a_transaction_waits_for_a_lock_as_long_as_it_was_told)
+STORE_TEST(a_transaction_waits_for_a_lock_as_long_as_it_was_told)
 {
-    struct kit *a = k, b;
+    struct test_store *a = ts, b;
     struct redrive_err err = {0};
-    kit_join(&b, a);
+    ts_join(&b, a);
     PUT(a, .id = STR("first"), .task = STR("t"), .queue = STR("q"));
-    kit_begin(a);
+    ts_begin(a);
     PUT(a, .id = STR("x"), .task = STR("t"), .queue = STR("q"));
     for (int i = 0; i < 2; i++) {
-        store_wait_for_locks(b.store, i == 0 ? 10 : 0); /* 0: the busy time, of the kit */
-        kit_begin(&b);
+        store_wait_for_locks(b.store, i == 0 ? 10 : 0); /* 0: the busy time, of the test's store */
+        ts_begin(&b);
         assert_false(store_base(b.store)->is_blocked);
         const int64_t since_ms = clock_monotonic_ms();
         assert_int_equal(try_submit(&b, "x", &err), REDRIVE_E_CANCELLED);
         assert_true(store_base(b.store)->is_blocked);
         assert_non_null(strstr(err.hint, "still open"));
         assert_true(clock_monotonic_ms() - since_ms >= (i == 0 ? 10 : 500));
-        kit_rollback(&b);
+        ts_rollback(&b);
     }
     /* Another reason is none of these. */
-    kit_begin(&b);
+    ts_begin(&b);
     assert_int_equal(try_submit(&b, "y", &err), 0);
     assert_false(store_base(b.store)->is_blocked);
-    kit_commit(&b);
-    kit_commit(a);
-    kit_close(&b);
+    ts_commit(&b);
+    ts_commit(a);
+    ts_close(&b);
 }
 
 /* A process does not wait for it, and has another number for the same names. */
-KIT_TEST(a_partition_that_an_open_transaction_adds_in_sql_is_no_lock)
+STORE_TEST(a_partition_that_an_open_transaction_adds_in_sql_is_no_lock)
 {
-    struct kit *a = k;
+    struct test_store *a = ts;
     char counts[64];
     PUT(a, .id = STR("first"), .task = STR("t"), .queue = STR("q")); /* the tenant is there */
     void *session =
@@ -169,125 +169,125 @@ KIT_TEST(a_partition_that_an_open_transaction_adds_in_sql_is_no_lock)
     assert_string_equal(counts, "2");
 }
 
-KIT_TEST(a_put_of_a_row_that_another_has_put_is_refused_when_that_commits)
+STORE_TEST(a_put_of_a_row_that_another_has_put_is_refused_when_that_commits)
 {
-    struct kit *a = k, b;
+    struct test_store *a = ts, b;
     struct shared_row row = {
         .kind = SHARED_BREAKER, .tenant = STR("acme"), .key = STR("k"), .value = STR("first")};
-    kit_join(&b, a);
-    assert_int_equal(kit_shared_put(a, &row), 0);
-    kit_begin(&b);
+    ts_join(&b, a);
+    assert_int_equal(ts_shared_put(a, &row), 0);
+    ts_begin(&b);
     row.version = 1;
     row.value = STR("second");
-    assert_int_equal(kit_shared_put(a, &row), 0);
+    assert_int_equal(ts_shared_put(a, &row), 0);
     row.value = STR("third");
-    assert_int_equal(kit_shared_put(&b, &row), REDRIVE_E_STATE);
-    kit_rollback(&b);
-    kit_close(&b);
+    assert_int_equal(ts_shared_put(&b, &row), REDRIVE_E_STATE);
+    ts_rollback(&b);
+    ts_close(&b);
 }
 
-static int try_commit(struct kit *k)
+static int try_commit(struct test_store *ts)
 {
-    const int rc = store_ops(k->store)->commit(k->store, NULL);
-    kit_rollback(k);
+    const int rc = store_ops(ts->store)->commit(ts->store, NULL);
+    ts_rollback(ts);
     return rc;
 }
 
 /* A breaker or limit at the version that the handle has seen is put with the commit. */
-KIT_TEST(a_put_at_the_version_that_was_seen_is_compared_in_the_commit)
+STORE_TEST(a_put_at_the_version_that_was_seen_is_compared_in_the_commit)
 {
-    struct kit *a = k, b;
+    struct test_store *a = ts, b;
     struct shared_row row = {
         .kind = SHARED_LIMIT, .tenant = STR("acme"), .key = STR("k"), .value = STR("first")};
-    kit_join(&b, a);
-    assert_int_equal(kit_shared_put(a, &row), 0);
-    row.version = kit_shared(&b, SHARED_LIMIT, STR("acme"))->rows[0].version;
-    kit_begin(&b);
+    ts_join(&b, a);
+    assert_int_equal(ts_shared_put(a, &row), 0);
+    row.version = ts_shared(&b, SHARED_LIMIT, STR("acme"))->rows[0].version;
+    ts_begin(&b);
     PUT(&b, .id = STR("x"));
     row.value = STR("b's");
-    assert_int_equal(kit_shared_put(&b, &row), 0);
-    check_str(kit_shared(a, SHARED_LIMIT, STR("acme"))->rows[0].value, "first");
+    assert_int_equal(ts_shared_put(&b, &row), 0);
+    check_str(ts_shared(a, SHARED_LIMIT, STR("acme"))->rows[0].value, "first");
     row.value = STR("a's");
-    assert_int_equal(kit_shared_put(a, &row), 0);
+    assert_int_equal(ts_shared_put(a, &row), 0);
     assert_int_equal(try_commit(&b), REDRIVE_E_CANCELLED);
     assert_int_equal(LIST(a, .limit = 10)->n, 0);
-    check_str(kit_shared(a, SHARED_LIMIT, STR("acme"))->rows[0].value, "a's");
+    check_str(ts_shared(a, SHARED_LIMIT, STR("acme"))->rows[0].value, "a's");
 
     /* The same version once more is answered at once. */
-    kit_begin(&b);
-    assert_int_equal(kit_shared_put(&b, &row), REDRIVE_E_STATE);
-    row.version = kit_shared(&b, SHARED_LIMIT, STR("acme"))->rows[0].version;
+    ts_begin(&b);
+    assert_int_equal(ts_shared_put(&b, &row), REDRIVE_E_STATE);
+    row.version = ts_shared(&b, SHARED_LIMIT, STR("acme"))->rows[0].version;
     row.value = STR("b's");
-    assert_int_equal(kit_shared_put(&b, &row), 0);
-    check_str(kit_shared(&b, SHARED_LIMIT, STR("acme"))->rows[0].value, "b's");
+    assert_int_equal(ts_shared_put(&b, &row), 0);
+    check_str(ts_shared(&b, SHARED_LIMIT, STR("acme"))->rows[0].value, "b's");
     row.version++;
     row.value = STR("b's second");
-    assert_int_equal(kit_shared_put(&b, &row), 0);
+    assert_int_equal(ts_shared_put(&b, &row), 0);
     assert_int_equal(try_commit(&b), 0);
-    assert_int_equal(kit_shared(a, SHARED_LIMIT, STR("acme"))->rows[0].version, row.version + 1);
-    kit_close(&b);
+    assert_int_equal(ts_shared(a, SHARED_LIMIT, STR("acme"))->rows[0].version, row.version + 1);
+    ts_close(&b);
 }
 
 /* Two transactions that add to one limit at the same time are both made, up to its maximum. */
-KIT_TEST(transactions_that_add_to_one_limit_do_not_meet)
+STORE_TEST(transactions_that_add_to_one_limit_do_not_meet)
 {
-    struct kit *a = k, b;
+    struct test_store *a = ts, b;
     struct merged_gate sums[2];
     struct shared_row row = {
         .kind = SHARED_LIMIT, .tenant = STR("acme"), .key = STR("k"), .value = STR("first")};
-    kit_join(&b, a);
-    assert_int_equal(kit_shared_put(a, &row), 0);
+    ts_join(&b, a);
+    assert_int_equal(ts_shared_put(a, &row), 0);
     row.is_delta = true;
     row.add.used = 1;
     row.max_used = 3;
     for (int64_t i = 0; i < 2; i++) {
-        kit_begin(a);
-        kit_begin(&b);
+        ts_begin(a);
+        ts_begin(&b);
         row.merged = &sums[0];
-        assert_int_equal(kit_shared_put(a, &row), 0);
+        assert_int_equal(ts_shared_put(a, &row), 0);
         row.merged = &sums[1];
-        assert_int_equal(kit_shared_put(&b, &row), 0);
-        kit_commit(&b);
+        assert_int_equal(ts_shared_put(&b, &row), 0);
+        ts_commit(&b);
         assert_int_equal(sums[1].sums.used, 2 * i + 1);
         assert_int_equal(try_commit(a), i == 0 ? 0 : REDRIVE_E_CANCELLED);
     }
     assert_int_equal(sums[0].sums.used, -1);
-    assert_int_equal(kit_shared(a, SHARED_LIMIT, STR("acme"))->rows[0].sums.used, 3);
-    assert_int_equal(kit_shared(a, SHARED_LIMIT, STR("acme"))->rows[0].version, 1);
-    kit_close(&b);
+    assert_int_equal(ts_shared(a, SHARED_LIMIT, STR("acme"))->rows[0].sums.used, 3);
+    assert_int_equal(ts_shared(a, SHARED_LIMIT, STR("acme"))->rows[0].version, 1);
+    ts_close(&b);
 }
 
-KIT_TEST(a_claim_notices_that_others_have_changed_what_is_shared)
+STORE_TEST(a_claim_notices_that_others_have_changed_what_is_shared)
 {
-    struct kit *a = k, b;
+    struct test_store *a = ts, b;
     struct shared_row row = {.kind = SHARED_BREAKER, .tenant = STR("acme"), .key = STR("k")};
     const struct claim_filter filter = {.limit = 1};
     struct redrive_err err = {0};
-    kit_join(&b, a);
+    ts_join(&b, a);
     const int64_t seq = PUT(&b, .id = STR("x"));
-    kit_begin(&b);
+    ts_begin(&b);
     const int64_t version = b.shared_version;
-    assert_int_equal(kit_shared_put(a, &row), 0);
+    assert_int_equal(ts_shared_put(a, &row), 0);
     assert_int_equal(store_ops(b.store)->ready(b.store, &filter, &b.page, &err),
                      REDRIVE_E_CANCELLED);
     assert_int_equal(b.page.n, 0);
-    kit_rollback(&b);
-    kit_begin(&b);
+    ts_rollback(&b);
+    ts_begin(&b);
     assert_int_equal(b.shared_version, version + 1);
     check_seqs(READY(&b, .limit = 1), seq);
-    kit_rollback(&b);
+    ts_rollback(&b);
 
     /* Nor do looks of the leader, which may have been woken for that. */
     struct scan scan = {.index = SCAN_LEASES, .limit = 1};
     row.version = 1;
-    kit_begin(&b);
-    assert_int_equal(kit_shared_put(a, &row), 0);
+    ts_begin(&b);
+    assert_int_equal(ts_shared_put(a, &row), 0);
     assert_int_equal(store_ops(b.store)->scan(b.store, &scan, &b.page, &err), REDRIVE_E_CANCELLED);
-    kit_rollback(&b);
-    kit_begin(&b);
+    ts_rollback(&b);
+    ts_begin(&b);
     assert_int_equal(b.shared_version, version + 2);
-    kit_rollback(&b);
-    kit_close(&b);
+    ts_rollback(&b);
+    ts_close(&b);
 }
 
 /* ---- Many at once ---------------------------------------------------------------------------- */
@@ -385,14 +385,14 @@ static void *work(void *arg)
     return NULL;
 }
 
-KIT_TEST(many_transactions_at_once_lose_nothing_and_do_nothing_twice)
+STORE_TEST(many_transactions_at_once_lose_nothing_and_do_nothing_twice)
 {
     struct worker workers[THREADS];
     pthread_t threads[THREADS];
     char answer[64], expected[64];
     unsigned submitted = 0, settled = 0, all = 0;
     for (unsigned i = 0; i < THREADS; i++) {
-        workers[i] = (struct worker){.url = k->url, .number = i};
+        workers[i] = (struct worker){.url = ts->url, .number = i};
         assert_int_equal(pthread_create(&threads[i], NULL, work, &workers[i]), 0);
     }
     for (unsigned i = 0; i < THREADS; i++) {
@@ -403,30 +403,30 @@ KIT_TEST(many_transactions_at_once_lose_nothing_and_do_nothing_twice)
     }
     assert_int_equal(all, THREADS * ROUNDS * 8);
     assert_true(settled > 0);
-    const struct count_page *queues = kit_queues(k, STR("acme"));
+    const struct count_page *queues = ts_queues(ts, STR("acme"));
     assert_int_equal(queues->counts[0].by_state[REDRIVE_STATE_COMPLETED], settled);
     assert_int_equal(queues->counts[0].by_state[REDRIVE_STATE_QUEUED], submitted - settled);
     snprintf(expected, sizeof expected, "%u|%u|%u", submitted, settled, settled);
-    stores_postgres_sql(k->url,
+    stores_postgres_sql(ts->url,
                         "SELECT count(*), count(*) FILTER (WHERE state = 5), sum(attempts) "
                         "FROM redrive.job_states",
                         answer, sizeof answer);
     assert_string_equal(answer, expected);
-    assert_int_equal(store_ops(k->store)->verify(k->store, NULL, NULL, NULL), 0);
+    assert_int_equal(store_ops(ts->store)->verify(ts->store, NULL, NULL, NULL), 0);
 }
 
-KIT_TEST(counts_are_put_together_now_and_then)
+STORE_TEST(counts_are_put_together_now_and_then)
 {
     char answer[64];
     for (int i = 0; i < 700; i++)
-        PUT(k, .queue = STR("q"));
-    stores_postgres_sql(k->url, "SELECT count(*) < 600, sum(queued) FROM redrive.count_deltas",
+        PUT(ts, .queue = STR("q"));
+    stores_postgres_sql(ts->url, "SELECT count(*) < 600, sum(queued) FROM redrive.count_deltas",
                         answer, sizeof answer);
     assert_string_equal(answer, "t|700");
-    assert_int_equal(store_ops(k->store)->verify(k->store, NULL, NULL, NULL), 0);
+    assert_int_equal(store_ops(ts->store)->verify(ts->store, NULL, NULL, NULL), 0);
 }
 
-static int settle_two(struct kit *k, const int64_t *seqs, const uint64_t *tokens,
+static int settle_two(struct test_store *ts, const int64_t *seqs, const uint64_t *tokens,
                       struct move_result *ret)
 {
     struct decision done = decision_completed();
@@ -434,135 +434,136 @@ static int settle_two(struct kit *k, const int64_t *seqs, const uint64_t *tokens
         {.seq = seqs[0], .token = tokens[0], .decision = &done, .result = STR("{}")},
         {.seq = seqs[1], .token = tokens[1], .decision = &done},
     };
-    kit_begin(k);
-    assert_int_equal(store_ops(k->store)->move(k->store, SETTLES(moves, 2), ret, NULL), 0);
-    const int rc = store_ops(k->store)->commit(k->store, NULL);
-    kit_rollback(k);
+    ts_begin(ts);
+    assert_int_equal(store_ops(ts->store)->move(ts->store, SETTLES(moves, 2), ret, NULL), 0);
+    const int rc = store_ops(ts->store)->commit(ts->store, NULL);
+    ts_rollback(ts);
     return rc;
 }
 
 /* What a handle has started it settles without a look at it, on condition. */
-KIT_TEST(a_settle_that_comes_too_late_takes_its_transaction_with_it_once)
+STORE_TEST(a_settle_that_comes_too_late_takes_its_transaction_with_it_once)
 {
-    struct kit *a = k, b;
+    struct test_store *a = ts, b;
     struct move_result results[2];
-    kit_join(&b, a);
+    ts_join(&b, a);
     const int64_t seqs[] = {PUT(a, .unique_key = STR("k")), PUT(a, .id = STR("y"))};
-    const uint64_t tokens[] = {kit_start(a, seqs[0]), kit_start(a, seqs[1])};
+    const uint64_t tokens[] = {ts_start(a, seqs[0]), ts_start(a, seqs[1])};
     check_move(CHANGE(&b, .seq = seqs[1], .kind = MOVE_CANCEL), 0, REDRIVE_STATE_CANCELLED);
 
     assert_int_equal(settle_two(a, seqs, tokens, results), REDRIVE_E_CANCELLED);
-    assert_int_equal(kit_state(&b, seqs[0]), REDRIVE_STATE_RUNNING);
-    assert_int_equal(kit_state(&b, seqs[1]), REDRIVE_STATE_CANCELLED);
+    assert_int_equal(ts_state(&b, seqs[0]), REDRIVE_STATE_RUNNING);
+    assert_int_equal(ts_state(&b, seqs[1]), REDRIVE_STATE_CANCELLED);
 
     assert_int_equal(settle_two(a, seqs, tokens, results), 0);
     check_move(results[0], 0, REDRIVE_STATE_COMPLETED);
     check_move(results[1], REDRIVE_E_STATE, REDRIVE_STATE_CANCELLED);
-    assert_int_equal(kit_state(&b, seqs[0]), REDRIVE_STATE_COMPLETED);
+    assert_int_equal(ts_state(&b, seqs[0]), REDRIVE_STATE_COMPLETED);
     (void)PUT(&b, .unique_key = STR("k")); /* which is free again */
-    kit_close(&b);
+    ts_close(&b);
 }
 
 /* The lease may have been moved elsewhere: that is no reason to refuse. */
-KIT_TEST(a_lease_that_another_handle_moved_does_not_matter)
+STORE_TEST(a_lease_that_another_handle_moved_does_not_matter)
 {
-    struct kit *a = k, b;
+    struct test_store *a = ts, b;
     struct move_result results[2];
-    kit_join(&b, a);
+    ts_join(&b, a);
     const int64_t seqs[] = {PUT(a, .id = STR("x")), PUT(a, .id = STR("y"))};
-    const uint64_t tokens[] = {kit_start(a, seqs[0]), kit_start(a, seqs[1])};
-    check_move(kit_extend(&b, seqs[0], tokens[0], a->now_ms + 3600000), 0, REDRIVE_STATE_RUNNING);
+    const uint64_t tokens[] = {ts_start(a, seqs[0]), ts_start(a, seqs[1])};
+    check_move(ts_extend(&b, seqs[0], tokens[0], a->now_ms + 3600000), 0, REDRIVE_STATE_RUNNING);
     assert_int_equal(settle_two(a, seqs, tokens, results), 0);
     check_move(results[0], 0, REDRIVE_STATE_COMPLETED);
-    assert_int_equal(kit_job(&b, seqs[0])->status.lease_until_ms, 0);
-    kit_close(&b);
+    assert_int_equal(ts_job(&b, seqs[0])->status.lease_until_ms, 0);
+    ts_close(&b);
 }
 
 /* The lease is written by the token alone, which says nothing of the children: a later move of the
  * same job is as conditional as the first one. */
-KIT_TEST(a_child_that_came_before_a_heartbeat_is_not_lost)
+STORE_TEST(a_child_that_came_before_a_heartbeat_is_not_lost)
 {
-    struct kit *a = k, b;
+    struct test_store *a = ts, b;
     struct move_result result;
-    kit_join(&b, a);
+    ts_join(&b, a);
     const int64_t seq = PUT(a, .id = STR("x"));
-    const uint64_t token = kit_start(a, seq);
+    const uint64_t token = ts_start(a, seq);
     const struct edge_move adopt = {.seq = seq, .n = 1};
-    kit_begin(&b);
+    ts_begin(&b);
     assert_int_equal(store_ops(b.store)->move(b.store, ADOPTS(&adopt, 1), &result, NULL), 0);
-    kit_commit(&b);
+    ts_commit(&b);
 
     for (int i = 0; i < 2; i++) {
-        kit_begin(a);
-        check_move(kit_extend(a, seq, token, a->now_ms + 60000), 0, REDRIVE_STATE_RUNNING);
-        assert_int_equal(kit_state(a, seq), REDRIVE_STATE_RUNNING); /* a read writes it first */
+        ts_begin(a);
+        check_move(ts_extend(a, seq, token, a->now_ms + 60000), 0, REDRIVE_STATE_RUNNING);
+        assert_int_equal(ts_state(a, seq), REDRIVE_STATE_RUNNING); /* a read writes it first */
         const struct decision done = decision_completed();
         const struct settle_move end = {.seq = seq, .token = token, .decision = &done};
         assert_int_equal(store_ops(a->store)->move(a->store, SETTLES(&end, 1), &result, NULL), 0);
         check_move(result, 0, REDRIVE_STATE_COMPLETED);
         assert_int_equal(result.children, i);
         assert_int_equal(try_commit(a), i == 0 ? REDRIVE_E_CANCELLED : 0);
-        assert_int_equal(kit_job(&b, seq)->status.children, 1);
+        assert_int_equal(ts_job(&b, seq)->status.children, 1);
     }
-    kit_close(&b);
+    ts_close(&b);
 }
 
 /* A claim leaves it out, but it is there once, and as the transaction has left it. */
-KIT_TEST(a_job_that_is_settled_unseen_is_seen_by_the_transaction)
+STORE_TEST(a_job_that_is_settled_unseen_is_seen_by_the_transaction)
 {
     int64_t next_ms;
-    const int64_t seq = PUT(k, .id = STR("x"));
-    const uint64_t token = kit_start(k, seq);
-    k->now_ms += 60000;
-    kit_begin(k);
+    const int64_t seq = PUT(ts, .id = STR("x"));
+    const uint64_t token = ts_start(ts, seq);
+    ts->now_ms += 60000;
+    ts_begin(ts);
     struct decision back = decision_retrying(0);
     back.state = REDRIVE_STATE_QUEUED;
-    check_move(kit_settle(k, seq, token, back), 0, REDRIVE_STATE_QUEUED);
-    assert_int_equal(kit_expired(k, 10, &next_ms)->n, 0);
-    assert_int_equal(READY(k, .tenant = STR("acme"))->n, 0);
-    const uint64_t second = kit_start(k, seq);
-    check_move(kit_settle(k, seq, token, decision_completed()), REDRIVE_E_STATE,
+    check_move(ts_settle(ts, seq, token, back), 0, REDRIVE_STATE_QUEUED);
+    assert_int_equal(ts_expired(ts, 10, &next_ms)->n, 0);
+    assert_int_equal(READY(ts, .tenant = STR("acme"))->n, 0);
+    const uint64_t second = ts_start(ts, seq);
+    check_move(ts_settle(ts, seq, token, decision_completed()), REDRIVE_E_STATE,
                REDRIVE_STATE_RUNNING);
-    kit_commit(k);
-    assert_int_equal(kit_job(k, seq)->status.token, second);
-    check_move(kit_settle(k, seq, second, decision_completed()), 0, REDRIVE_STATE_COMPLETED);
-    assert_int_equal(kit_history(k, seq)->n, 2);
+    ts_commit(ts);
+    assert_int_equal(ts_job(ts, seq)->status.token, second);
+    check_move(ts_settle(ts, seq, second, decision_completed()), 0, REDRIVE_STATE_COMPLETED);
+    assert_int_equal(ts_history(ts, seq)->n, 2);
 }
 
 /* As long as one line has all the jobs a claim looks at that one only. */
-KIT_TEST(a_claim_that_counts_on_one_partition_notices_others)
+STORE_TEST(a_claim_that_counts_on_one_partition_notices_others)
 {
-    struct kit other;
-    kit_join(&other, k);
-    const int64_t x = PUT(k, .priority = 1), y = PUT(k, .priority = 1), z = PUT(k, .priority = 0);
+    struct test_store other;
+    ts_join(&other, ts);
+    const int64_t x = PUT(ts, .priority = 1), y = PUT(ts, .priority = 1),
+                  z = PUT(ts, .priority = 0);
     for (int i = 0; i < 2; i++) {
-        check_seqs(READY(k, .limit = 1), x);
-        assert_true(k->page.more);
-        check_seqs(READY(k, .limit = 2), x, y);
-        assert_true(k->page.more);
-        check_seqs(READY(k, .limit = 3), x, y, z);
-        assert_false(k->page.more);
-        check_seqs(READY(k, .limit = 4), x, y, z);
-        assert_false(k->page.more);
+        check_seqs(READY(ts, .limit = 1), x);
+        assert_true(ts->page.more);
+        check_seqs(READY(ts, .limit = 2), x, y);
+        assert_true(ts->page.more);
+        check_seqs(READY(ts, .limit = 3), x, y, z);
+        assert_false(ts->page.more);
+        check_seqs(READY(ts, .limit = 4), x, y, z);
+        assert_false(ts->page.more);
     }
-    assert_int_equal(READY(k, .tenant = STR("nobody"))->n, 0);
-    assert_int_equal(READY(k, .tasks = &STR("other"), .n_tasks = 1)->n, 0);
-    check_seqs(READY(k, .tenant = STR("acme"), .limit = 2), x, y);
+    assert_int_equal(READY(ts, .tenant = STR("nobody"))->n, 0);
+    assert_int_equal(READY(ts, .tasks = &STR("other"), .n_tasks = 1)->n, 0);
+    check_seqs(READY(ts, .tenant = STR("acme"), .limit = 2), x, y);
 
-    kit_begin(&other);
+    ts_begin(&other);
     check_seqs(READY(&other, .limit = 1), x);
-    check_seqs(READY(k, .limit = 1), y);
-    check_seqs(READY(k, .limit = 5), y, z);
-    kit_rollback(&other);
+    check_seqs(READY(ts, .limit = 1), y);
+    check_seqs(READY(ts, .limit = 5), y, z);
+    ts_rollback(&other);
 
     const int64_t first = PUT(&other, .task = STR("other"), .priority = 2);
-    check_seqs(READY(k, .limit = 2), first, x);
+    check_seqs(READY(ts, .limit = 2), first, x);
     check_move(CHANGE(&other, .seq = first, .kind = MOVE_CANCEL), 0, REDRIVE_STATE_CANCELLED);
     for (int i = 0; i < 70; i++)
-        check_seqs(READY(k, .limit = 2), x, y);
-    kit_pause(&other, STR("acme"), STR("main"));
-    assert_int_equal(READY(k, .limit = 2)->n, 0);
-    kit_close(&other);
+        check_seqs(READY(ts, .limit = 2), x, y);
+    ts_pause(&other, STR("acme"), STR("main"));
+    assert_int_equal(READY(ts, .limit = 2)->n, 0);
+    ts_close(&other);
 }
 
 /* ---- A job that is redriven and ends again while a sweep looks at it ------------------------- */
@@ -577,55 +578,55 @@ KIT_TEST(a_claim_that_counts_on_one_partition_notices_others)
     "CREATE VIEW redrive.job_states AS SELECT * FROM redrive.jobs_behind WHERE public.pass()"
 
 struct sweeper {
-    struct kit *kit;
+    struct test_store *ts;
     size_t removed;
 };
 
 static void *sweep(void *ctx)
 {
     struct sweeper *s = ctx;
-    s->removed = kit_sweep(s->kit, STATE_BIT(COMPLETED), KIT_START_MS + 100, 10);
+    s->removed = ts_sweep(s->ts, STATE_BIT(COMPLETED), TS_START_MS + 100, 10);
     return NULL;
 }
 
-KIT_TEST(a_sweep_leaves_a_job_that_has_ended_again_meanwhile)
+STORE_TEST(a_sweep_leaves_a_job_that_has_ended_again_meanwhile)
 {
-    struct kit other;
+    struct test_store other;
     char text[32] = "";
     pthread_t thread;
-    kit_put_in(k, REDRIVE_STATE_COMPLETED, &(struct job_spec){.id = STR("again")});
-    kit_put_in(k, REDRIVE_STATE_COMPLETED, &(struct job_spec){.id = STR("once")});
-    stores_postgres_sql(k->url, ADD_GATE, NULL, 0);
-    kit_join(&other, k);
-    struct sweeper sweeper = {.kit = &other};
+    ts_put_in(ts, REDRIVE_STATE_COMPLETED, &(struct job_spec){.id = STR("again")});
+    ts_put_in(ts, REDRIVE_STATE_COMPLETED, &(struct job_spec){.id = STR("once")});
+    stores_postgres_sql(ts->url, ADD_GATE, NULL, 0);
+    ts_join(&other, ts);
+    struct sweeper sweeper = {.ts = &other};
     assert_int_equal(pthread_create(&thread, NULL, sweep, &sweeper), 0);
     WAIT_FOR(
-        (stores_postgres_sql(k->url, "SELECT is_called FROM public.arrived", text, sizeof text),
+        (stores_postgres_sql(ts->url, "SELECT is_called FROM public.arrived", text, sizeof text),
          strcmp(text, "t") == 0));
-    stores_postgres_sql(k->url,
+    stores_postgres_sql(ts->url,
                         "UPDATE redrive.jobs_behind j SET finished_ms = finished_ms + 1000 "
                         "FROM redrive.specs s WHERE s.seq = j.seq AND s.id = 'again'; "
                         "DELETE FROM public.gate",
                         NULL, 0);
     pthread_join(thread, NULL);
     assert_int_equal(sweeper.removed, 1);
-    stores_postgres_sql(k->url, "SELECT id FROM redrive.specs", text, sizeof text);
+    stores_postgres_sql(ts->url, "SELECT id FROM redrive.specs", text, sizeof text);
     assert_string_equal(text, "again");
-    kit_close(&other);
+    ts_close(&other);
 }
 
 /* Whoever redrives a dead letter in a long transaction of his own does not keep a sweep waiting. */
-KIT_TEST(a_sweep_does_not_wait_for_jobs_that_another_has_locked)
+STORE_TEST(a_sweep_does_not_wait_for_jobs_that_another_has_locked)
 {
-    struct kit other;
-    const int64_t locked = kit_put_in(k, REDRIVE_STATE_DEAD_LETTER, NULL);
-    const int64_t seq = kit_put_in(k, REDRIVE_STATE_DEAD_LETTER, NULL);
-    kit_join(&other, k);
-    kit_begin(&other);
+    struct test_store other;
+    const int64_t locked = ts_put_in(ts, REDRIVE_STATE_DEAD_LETTER, NULL);
+    const int64_t seq = ts_put_in(ts, REDRIVE_STATE_DEAD_LETTER, NULL);
+    ts_join(&other, ts);
+    ts_begin(&other);
     check_move(CHANGE(&other, .seq = locked, .kind = MOVE_REDRIVE), 0, REDRIVE_STATE_QUEUED);
-    assert_int_equal(kit_sweep(k, STATE_BIT(DEAD_LETTER), k->now_ms + 1, 10), 1);
-    kit_commit(&other);
-    assert_null(kit_job(k, seq));
-    assert_int_equal(kit_state(k, locked), REDRIVE_STATE_QUEUED);
-    kit_close(&other);
+    assert_int_equal(ts_sweep(ts, STATE_BIT(DEAD_LETTER), ts->now_ms + 1, 10), 1);
+    ts_commit(&other);
+    assert_null(ts_job(ts, seq));
+    assert_int_equal(ts_state(ts, locked), REDRIVE_STATE_QUEUED);
+    ts_close(&other);
 }

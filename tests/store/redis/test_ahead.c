@@ -2,7 +2,7 @@
  * other is given them meanwhile, and they are free again if it does not come. */
 #include "base/time/clock.h"
 #include "handles.h"
-#include "kit.h"
+#include "store_for_test.h"
 #include "proxy.h"
 #include "server.h"
 

@@ -1,5 +1,5 @@
 /* A store whose slot is moved to another node of a cluster, at every moment that matters. */
-#include "kit.h"
+#include "store_for_test.h"
 #include "server.h"
 #include "waiting.h"
 
@@ -12,7 +12,7 @@ struct cluster {
     struct server a, b;
     char id_a[64], id_b[64];
     int slot; /* of the store */
-    struct kit kit;
+    struct test_store ts;
 };
 
 static void must(const struct server *s, const char *command)
@@ -40,8 +40,8 @@ static int set_up(void **state)
     WAIT_FOR(strstr(server_call(&c.b, "CLUSTER INFO"), "cluster_state:ok"));
     WAIT_FOR(strstr(server_call(&c.b, "CLUSTER NODES"), "0-16383"));
     setenv("REDRIVE_TEST_REDIS", c.b.url, 1);
-    kit_open(&c.kit, "redis");
-    c.slot = atoi(server_call(&c.a, "CLUSTER KEYSLOT {%s}", strchr(c.kit.url, '=') + 1));
+    ts_open(&c.ts, "redis");
+    c.slot = atoi(server_call(&c.a, "CLUSTER KEYSLOT {%s}", strchr(c.ts.url, '=') + 1));
     *state = &c;
     return 0;
 }
@@ -49,7 +49,7 @@ static int set_up(void **state)
 static int tear_down(void **state)
 {
     struct cluster *c = *state;
-    kit_close(&c->kit);
+    ts_close(&c->ts);
     server_stop(&c->a);
     server_stop(&c->b);
     return 0;
@@ -107,18 +107,18 @@ static void move(const struct cluster *c)
     wait_for_begin_to_ask();
 }
 
-static void check_whole(struct kit *k, size_t n)
+static void check_whole(struct test_store *ts, size_t n)
 {
     struct redrive_err err = {0};
-    assert_int_equal(LIST(k, .limit = 100)->n, n);
-    if (store_ops(k->store)->verify(k->store, NULL, NULL, &err) != 0)
+    assert_int_equal(LIST(ts, .limit = 100)->n, n);
+    if (store_ops(ts->store)->verify(ts->store, NULL, NULL, &err) != 0)
         fail_msg("%s", err.message);
 }
 
-static int commit(struct kit *k, struct redrive_err *err)
+static int commit(struct test_store *ts, struct redrive_err *err)
 {
-    int rc = store_ops(k->store)->commit(k->store, err);
-    kit_rollback(k);
+    int rc = store_ops(ts->store)->commit(ts->store, err);
+    ts_rollback(ts);
     return rc;
 }
 
@@ -127,101 +127,101 @@ static int commit(struct kit *k, struct redrive_err *err)
 /* Some of its keys are there, new ones would be refused: it may not be made by half. */
 CLUSTER_TEST(a_transaction_in_a_slot_that_is_being_moved_is_made_wholly_or_not)
 {
-    struct kit *k = &c->kit;
+    struct test_store *ts = &c->ts;
     struct redrive_err err = {0};
-    const int64_t seq = PUT(k);
-    kit_begin(k);
-    kit_start(k, seq);
-    PUT(k, .queue = STR("another"));
+    const int64_t seq = PUT(ts);
+    ts_begin(ts);
+    ts_start(ts, seq);
+    PUT(ts, .queue = STR("another"));
     start_move(c);
-    assert_int_equal(commit(k, &err), REDRIVE_E_CANCELLED);
+    assert_int_equal(commit(ts, &err), REDRIVE_E_CANCELLED);
     assert_non_null(strstr(err.detail, "none"));
 
     /* The move is given up. */
     set_slot(&c->a, c->slot, "STABLE", "");
-    check_whole(k, 1);
-    assert_int_equal(kit_state(k, seq), REDRIVE_STATE_QUEUED);
-    PUT(k);
-    check_whole(k, 2);
+    check_whole(ts, 1);
+    assert_int_equal(ts_state(ts, seq), REDRIVE_STATE_QUEUED);
+    PUT(ts);
+    check_whole(ts, 2);
 }
 
 /* Its reservations and the seqs that it was given move as well, and mean nothing there. */
 CLUSTER_TEST(a_transaction_that_has_begun_on_another_node_is_refused)
 {
-    struct kit *k = &c->kit;
+    struct test_store *ts = &c->ts;
     struct redrive_err err = {0};
-    PUT(k);
-    kit_begin(k);
-    assert_int_equal(READY(k, .limit = 10)->n, 1);
-    PUT(k);
+    PUT(ts);
+    ts_begin(ts);
+    assert_int_equal(READY(ts, .limit = 10)->n, 1);
+    PUT(ts);
     move(c);
-    assert_int_equal(commit(k, &err), REDRIVE_E_CANCELLED);
-    check_whole(k, 1);
-    PUT(k);
-    check_whole(k, 2);
+    assert_int_equal(commit(ts, &err), REDRIVE_E_CANCELLED);
+    check_whole(ts, 1);
+    PUT(ts);
+    check_whole(ts, 2);
 }
 
 CLUSTER_TEST(who_asks_during_the_move_is_told_to_try_again)
 {
-    struct kit *k = &c->kit;
+    struct test_store *ts = &c->ts;
     struct redrive_err err = {0};
     struct job_page page = {0};
     int64_t now_ms, version;
-    PUT(k);
+    PUT(ts);
     start_move(c);
     wait_for_begin_to_ask();
-    assert_int_equal(store_ops(k->store)->begin(k->store, 1, &now_ms, &version, &err),
+    assert_int_equal(store_ops(ts->store)->begin(ts->store, 1, &now_ms, &version, &err),
                      REDRIVE_E_IO);
     assert_non_null(strstr(err.message, "moved"));
     move_keys(c);
     const struct job_filter all = {.limit = 10};
-    assert_int_equal(store_ops(k->store)->list(k->store, &all, &page, &err), REDRIVE_E_IO);
+    assert_int_equal(store_ops(ts->store)->list(ts->store, &all, &page, &err), REDRIVE_E_IO);
     assert_non_null(strstr(err.detail, "ASK"));
     end_move(c);
-    check_whole(k, 1);
+    check_whole(ts, 1);
 }
 
 CLUSTER_TEST(a_handle_follows_its_store_and_brings_the_functions_along)
 {
-    struct kit *k = &c->kit, other;
-    PUT(k);
-    kit_join(&other, k);
+    struct test_store *ts = &c->ts, other;
+    PUT(ts);
+    ts_join(&other, ts);
     move(c);
-    PUT(k);
-    check_whole(k, 2);
+    PUT(ts);
+    check_whole(ts, 2);
     PUT(&other, .id = STR("of another"));
     check_whole(&other, 3);
     assert_string_equal(server_call(&c->a, "CLUSTER COUNTKEYSINSLOT %d", c->slot), "0");
-    kit_close(&other);
+    ts_close(&other);
 }
 
-static void check_told(struct kit *k, const struct server *node)
+static void check_told(struct test_store *ts, const struct server *node)
 {
     struct store_facts facts = {0};
     char text[64];
     snprintf(text, sizeof text, ", a cluster; the store is on the node 127.0.0.1:%d", node->port);
-    assert_int_equal(LIST(k, .limit = 1)->n, 0);
-    assert_int_equal(store_ops(k->store)->facts(k->store, &facts, NULL), 0);
+    assert_int_equal(LIST(ts, .limit = 1)->n, 0);
+    assert_int_equal(store_ops(ts->store)->facts(ts->store, &facts, NULL), 0);
     assert_non_null(strstr(facts.server, text));
 }
 
 CLUSTER_TEST(facts_name_the_node_that_has_the_store)
 {
-    check_told(&c->kit, &c->a);
+    check_told(&c->ts, &c->a);
     move(c);
-    check_told(&c->kit, &c->b);
+    check_told(&c->ts, &c->b);
 }
 
 /* The node that the URL names is gone; the store is on the other one. */
 CLUSTER_TEST(a_node_that_is_gone_is_not_missed)
 {
-    struct kit *k = &c->kit;
-    PUT(k);
+    struct test_store *ts = &c->ts;
+    PUT(ts);
     must(&c->a, "CONFIG SET cluster-require-full-coverage no");
     server_kill(&c->b);
     server_call(&c->a, "CLIENT KILL TYPE normal");
-    PUT(k);
-    check_whole(k, 2);
+    PUT(ts);
+    check_whole(ts, 2);
 }
 
 /* The store has moved, and its old node leaves the cluster, but goes on by itself. */
@@ -238,35 +238,35 @@ static void leave_cluster(const struct cluster *c)
 
 CLUSTER_TEST(a_handle_leaves_a_node_that_is_no_longer_of_the_cluster)
 {
-    struct kit *k = &c->kit;
-    PUT(k);
+    struct test_store *ts = &c->ts;
+    PUT(ts);
     move(c);
     leave_cluster(c);
-    PUT(k);
-    check_whole(k, 2);
+    PUT(ts);
+    check_whole(ts, 2);
 }
 
-static uint32_t wait_for_notification(struct kit *k, int64_t timeout_ms)
+static uint32_t wait_for_notification(struct test_store *ts, int64_t timeout_ms)
 {
     uint32_t notification;
-    assert_int_equal(store_ops(k->store)->wait(k->store, timeout_ms, &notification, NULL), 0);
+    assert_int_equal(store_ops(ts->store)->wait(ts->store, timeout_ms, &notification, NULL), 0);
     return notification;
 }
 
 /* What it would be told there it would never hear. */
 CLUSTER_TEST(one_who_waits_leaves_such_a_node_as_well)
 {
-    struct kit *k = &c->kit, other;
-    PUT(k);
-    kit_join(&other, k);
+    struct test_store *ts = &c->ts, other;
+    PUT(ts);
+    ts_join(&other, ts);
     while (wait_for_notification(&other, 1) != 0)
         continue;
     move(c);
-    PUT(k);
+    PUT(ts);
     leave_cluster(c);
     while (wait_for_notification(&other, 1) != 0)
         continue;
-    PUT(k);
+    PUT(ts);
     assert_int_not_equal(wait_for_notification(&other, WAIT_LIMIT_MS), 0);
-    kit_close(&other);
+    ts_close(&other);
 }

@@ -1,6 +1,6 @@
 /* Jobs whose time has come, in many partitions: the earliest are found, however many there are. */
 #include "handles.h"
-#include "kit.h"
+#include "store_for_test.h"
 #include "scans.h"
 #include "server.h"
 

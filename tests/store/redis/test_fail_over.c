@@ -1,7 +1,7 @@
 /* Transactions that are open when a server dies, or a replica takes over. Commits whose answer is
  * lost are in test_server.c, test_known.c and tests/shared/test_redis_outcome.py. */
 #include "handles.h"
-#include "kit.h"
+#include "store_for_test.h"
 #include "proxy.h"
 #include "replica.h"
 #include "server.h"

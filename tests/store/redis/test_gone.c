@@ -1,7 +1,7 @@
 /* What was in the server and is there no longer: jobs, the store, another one in its place, the
  * functions. */
 #include "handles.h"
-#include "kit.h"
+#include "store_for_test.h"
 #include "server.h"
 
 #include <hiredis/hiredis.h>

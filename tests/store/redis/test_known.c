@@ -1,6 +1,6 @@
 /* What a handle knows from one transaction to the next, and when it must forget it. */
 #include "handles.h"
-#include "kit.h"
+#include "store_for_test.h"
 #include "replica.h"
 #include "server.h"
 #include "store/redis/private.h"

@@ -1,7 +1,7 @@
 /* Jobs with large payloads: what a handle has in memory after them, and how much is read at once.
  */
 #include "handles.h"
-#include "kit.h"
+#include "store_for_test.h"
 #include "server.h"
 #include "store/redis/private.h"
 

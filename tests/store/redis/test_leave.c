@@ -1,6 +1,6 @@
 /* Of several servers, when one is left for another. */
 #include "handles.h"
-#include "kit.h"
+#include "store_for_test.h"
 #include "replica.h"
 #include "server.h"
 

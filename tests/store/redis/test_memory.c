@@ -1,5 +1,5 @@
 /* What a waiting job costs in the server's memory. */
-#include "kit.h"
+#include "store_for_test.h"
 #include "server.h"
 
 #include <stdio.h>

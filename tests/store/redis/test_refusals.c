@@ -1,5 +1,5 @@
 /* What can be wrong with a server, or with its URL, is said when the store is opened. */
-#include "kit.h"
+#include "store_for_test.h"
 #include "server.h"
 
 #include <stdio.h>
@@ -114,13 +114,13 @@ SERVER_TEST(rights_that_are_missing_are_named, NULL)
     snprintf(url, sizeof url, "redis://queue:secret@127.0.0.1:%d?prefix=jobs", s->port);
     if (open_at(url, "", &err) != 0)
         fail_msg("%s; %s", err.message, err.detail);
-    struct kit place = {0}, k;
+    struct test_store place = {0}, ts;
     snprintf(place.url, sizeof place.url, "%s", url);
-    kit_join(&k, &place);
-    const int64_t seq = PUT(&k, .unique_key = STR("k"));
-    kit_settle(&k, seq, kit_start(&k, seq), decision_completed());
-    assert_int_equal(kit_state(&k, seq), REDRIVE_STATE_COMPLETED);
-    kit_close(&k);
+    ts_join(&ts, &place);
+    const int64_t seq = PUT(&ts, .unique_key = STR("k"));
+    ts_settle(&ts, seq, ts_start(&ts, seq), decision_completed());
+    assert_int_equal(ts_state(&ts, seq), REDRIVE_STATE_COMPLETED);
+    ts_close(&ts);
     snprintf(url, sizeof url, "redis://weak:secret@127.0.0.1:%d?prefix=jobs", s->port);
     assert_int_equal(open_at(url, "", &err), REDRIVE_E_DENIED);
     assert_non_null(strstr(err.detail, "fcall"));

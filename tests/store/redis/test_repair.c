@@ -1,6 +1,6 @@
 /* What a repair takes out of the server: all that names a job whose row cannot be read, and nothing
  * else. */
-#include "kit.h"
+#include "store_for_test.h"
 #include "repairing.h"
 #include "server.h"
 
@@ -12,17 +12,17 @@
 
 #include "core/state.h"
 
-/* A kit on a server of its own, in which something can be spoilt. */
-static void start(struct server *s, struct kit *k)
+/* A store on a server of its own, in which something can be spoilt. */
+static void start(struct server *s, struct test_store *ts)
 {
     const struct store_options options = {.create = true};
-    struct kit place = {0};
+    struct test_store place = {0};
     struct store *store;
     server_start(s, NULL);
     assert_int_equal(store_open(s->url, &options, &store, NULL), 0);
     store_close(store);
     snprintf(place.url, sizeof place.url, "%s", s->url);
-    kit_join(k, &place);
+    ts_join(ts, &place);
 }
 
 /* Runs a script with a job's number and a row; gives the number that it returns. */
@@ -64,10 +64,10 @@ static long long keys_of_jobs(const struct server *s)
                       0, "");
 }
 
-static uint64_t jobs_counted(struct kit *k)
+static uint64_t jobs_counted(struct test_store *ts)
 {
     uint64_t n = 0;
-    const struct count_page *page = kit_queues(k, (struct str){0});
+    const struct count_page *page = ts_queues(ts, (struct str){0});
     for (size_t i = 0; i < page->n; i++)
         for (int state = 0; state < REDRIVE_STATE_COUNT; state++)
             n += page->counts[i].by_state[state];
@@ -75,7 +75,7 @@ static uint64_t jobs_counted(struct kit *k)
 }
 
 /* One job of each state, each with a key of its own and a deadline. */
-static void put_each(struct kit *k, const char *name, int64_t ret[REDRIVE_STATE_COUNT])
+static void put_each(struct test_store *ts, const char *name, int64_t ret[REDRIVE_STATE_COUNT])
 {
     char key[REDRIVE_STATE_COUNT][32], payload[700];
     memset(payload, 'x', sizeof payload); /* kept beside the row */
@@ -86,30 +86,30 @@ static void put_each(struct kit *k, const char *name, int64_t ret[REDRIVE_STATE_
                                       .breaker_key = STR("gate"),
                                       .payload = {payload, sizeof payload},
                                       .priority = state,
-                                      .deadline_ms = k->now_ms + 3600000};
-        ret[state] = kit_put_in(k, (enum redrive_state)state, &spec);
+                                      .deadline_ms = ts->now_ms + 3600000};
+        ret[state] = ts_put_in(ts, (enum redrive_state)state, &spec);
     }
 }
 
-static void check_whole(struct kit *k, uint64_t jobs)
+static void check_whole(struct test_store *ts, uint64_t jobs)
 {
     struct redrive_err err = {0};
-    if (store_ops(k->store)->verify(k->store, NULL, NULL, &err) != 0)
+    if (store_ops(ts->store)->verify(ts->store, NULL, NULL, &err) != 0)
         fail_msg("%s; %s", err.message, err.detail);
-    assert_int_equal(jobs_counted(k), jobs);
+    assert_int_equal(jobs_counted(ts), jobs);
     const struct job_filter all = {.limit = STORE_PAGE_MAX};
-    assert_int_equal(kit_list(k, &all)->n, jobs);
+    assert_int_equal(ts_list(ts, &all)->n, jobs);
 }
 
-static void remove_all(struct kit *k)
+static void remove_all(struct test_store *ts)
 {
     const struct job_filter all = {.limit = STORE_PAGE_MAX};
     struct job_page page = {0};
-    assert_int_equal(store_ops(k->store)->list(k->store, &all, &page, NULL), 0);
+    assert_int_equal(store_ops(ts->store)->list(ts->store, &all, &page, NULL), 0);
     for (size_t i = 0; i < page.n; i++) {
         if (!state_has_ended(page.jobs[i].status.state))
-            CHANGE(k, .seq = page.jobs[i].status.seq, .kind = MOVE_CANCEL);
-        assert_int_equal(CHANGE(k, .seq = page.jobs[i].status.seq, .kind = MOVE_REMOVE).code, 0);
+            CHANGE(ts, .seq = page.jobs[i].status.seq, .kind = MOVE_CANCEL);
+        assert_int_equal(CHANGE(ts, .seq = page.jobs[i].status.seq, .kind = MOVE_REMOVE).code, 0);
     }
     job_page_release(&page);
 }
@@ -120,38 +120,38 @@ static void check_nothing_is_left(const char *row)
     int64_t good[REDRIVE_STATE_COUNT], bad[REDRIVE_STATE_COUNT];
     struct store_repaired did;
     struct server s;
-    struct kit k;
+    struct test_store ts;
     struct taken t = TAKEN;
-    start(&s, &k);
-    put_each(&k, "good", good);
-    put_each(&k, "bad", bad);
+    start(&s, &ts);
+    put_each(&ts, "good", good);
+    put_each(&ts, "bad", bad);
     for (int state = 0; state < REDRIVE_STATE_COUNT; state++) {
         if (row)
             damage(&s, bad[state], row);
         else
             lose(&s, bad[state]);
     }
-    assert_int_equal(repair_kit(&k, &t, &did), 0);
+    assert_int_equal(ts_repair(&ts, &t, &did), 0);
     /* Of all of them the payload is left, beside the row. */
     assert_int_equal(did.jobs, REDRIVE_STATE_COUNT);
     assert_int_equal(count_lines(&t), REDRIVE_STATE_COUNT);
     assert_int_equal(t.n_left, REDRIVE_STATE_COUNT);
     assert_true(did.entries > 0 && did.counts > 0);
-    check_whole(&k, REDRIVE_STATE_COUNT);
+    check_whole(&ts, REDRIVE_STATE_COUNT);
     for (int state = 0; state < REDRIVE_STATE_COUNT; state++)
-        assert_int_equal(kit_state(&k, good[state]), state);
-    assert_int_equal(kit_gates(&k, (struct str){0})->counts[0].jobs, 1);
+        assert_int_equal(ts_state(&ts, good[state]), state);
+    assert_int_equal(ts_gates(&ts, (struct str){0})->counts[0].jobs, 1);
     /* Their ids and their keys are free. */
-    put_each(&k, "bad", bad);
-    check_whole(&k, 2 * REDRIVE_STATE_COUNT);
+    put_each(&ts, "bad", bad);
+    check_whole(&ts, 2 * REDRIVE_STATE_COUNT);
     /* There is nothing more to do. */
-    assert_int_equal(repair_kit(&k, &t, &did), 0);
+    assert_int_equal(ts_repair(&ts, &t, &did), 0);
     assert_int_equal(did.jobs + did.entries + did.counts, 0);
     assert_int_equal(count_lines(&t), REDRIVE_STATE_COUNT);
-    remove_all(&k);
+    remove_all(&ts);
     assert_int_equal(keys_of_jobs(&s), 0);
     buf_release(&t.lines);
-    kit_close(&k);
+    ts_close(&ts);
     server_stop(&s);
 }
 
@@ -174,32 +174,32 @@ TEST(nothing_names_a_job_whose_row_is_gone)
 TEST(a_job_is_removed_only_when_it_is_kept)
 {
     struct server s;
-    struct kit k;
+    struct test_store ts;
     struct store_repaired did;
     struct taken t = TAKEN;
     t.keep_code = REDRIVE_E_IO;
-    start(&s, &k);
+    start(&s, &ts);
     for (int i = 0; i < 120; i++)
-        damage(&s, PUT(&k), "xxxxxxxxxxxxxxxxxxxx");
-    PUT(&k);
-    assert_int_equal(repair_kit(&k, &t, &did), REDRIVE_E_IO);
+        damage(&s, PUT(&ts), "xxxxxxxxxxxxxxxxxxxx");
+    PUT(&ts);
+    assert_int_equal(ts_repair(&ts, &t, &did), REDRIVE_E_IO);
     assert_int_equal(did.jobs, 0);
     t.keep_code = 0;
     t.leave_code = REDRIVE_E_IO;
-    assert_int_equal(repair_kit(&k, &t, &did), REDRIVE_E_IO);
+    assert_int_equal(ts_repair(&ts, &t, &did), REDRIVE_E_IO);
     assert_int_equal(did.jobs, 0);
     assert_true(count_lines(&t) > 0);
     const struct job_filter all = {.limit = 10, .skips_unreadable = true};
-    assert_int_equal(kit_list(&k, &all)->n, 1);
-    assert_int_equal(k.page.n_unreadable, 120);
+    assert_int_equal(ts_list(&ts, &all)->n, 1);
+    assert_int_equal(ts.page.n_unreadable, 120);
     t.leave_code = 0;
     buf_reset(&t.lines);
-    assert_int_equal(repair_kit(&k, &t, &did), 0);
+    assert_int_equal(ts_repair(&ts, &t, &did), 0);
     assert_int_equal(did.jobs, 120);
     assert_int_equal(count_lines(&t), 120);
-    check_whole(&k, 1);
+    check_whole(&ts, 1);
     buf_release(&t.lines);
-    kit_close(&k);
+    ts_close(&ts);
     server_stop(&s);
 }
 
@@ -211,22 +211,22 @@ static void damage_first(void *ctx)
 TEST(a_row_that_was_written_meanwhile_stays)
 {
     struct server s;
-    struct kit k;
+    struct test_store ts;
     struct store_repaired did;
     struct taken t = TAKEN;
     t.meanwhile = damage_first;
     t.ctx = &s;
-    start(&s, &k);
-    damage(&s, PUT(&k), "xxxxxxxxxxxxxxxxxxxx");
-    assert_int_equal(repair_kit(&k, &t, &did), 0);
+    start(&s, &ts);
+    damage(&s, PUT(&ts), "xxxxxxxxxxxxxxxxxxxx");
+    assert_int_equal(ts_repair(&ts, &t, &did), 0);
     assert_int_equal(did.jobs, 0);
     t.meanwhile = NULL;
-    assert_int_equal(repair_kit(&k, &t, &did), 0);
+    assert_int_equal(ts_repair(&ts, &t, &did), 0);
     assert_int_equal(did.jobs, 1);
     assert_non_null(strstr(buf_cstr(&t.lines), "xxxxx"));
     assert_non_null(strstr(buf_cstr(&t.lines), "yyyyy"));
     buf_release(&t.lines);
-    kit_close(&k);
+    ts_close(&ts);
     server_stop(&s);
 }
 
@@ -235,31 +235,32 @@ TEST(a_row_that_was_written_meanwhile_stays)
 TEST(a_running_job_that_was_set_aside_is_not_settled)
 {
     struct server s;
-    struct kit k, other;
+    struct test_store ts, other;
     struct store_repaired did;
     struct taken t = TAKEN;
-    start(&s, &k);
-    kit_join(&other, &k);
-    const int64_t seq = PUT(&k);
-    const uint64_t token = kit_start(&k, seq);
+    start(&s, &ts);
+    ts_join(&other, &ts);
+    const int64_t seq = PUT(&ts);
+    const uint64_t token = ts_start(&ts, seq);
     damage(&s, seq, "xxxxxxxxxxxxxxxxxxxx");
-    assert_int_equal(repair_kit(&other, &t, &did), 0);
+    assert_int_equal(ts_repair(&other, &t, &did), 0);
     assert_int_equal(did.jobs, 1);
     struct move_result result = {0};
     const struct decision completed = decision_completed();
     const struct settle_move settle = {.seq = seq, .token = token, .decision = &completed};
     for (int tries = 0; tries < 3 && result.code == 0; tries++) {
-        kit_begin(&k);
-        assert_int_equal(store_ops(k.store)->move(k.store, SETTLES(&settle, 1), &result, NULL), 0);
-        const int rc = store_ops(k.store)->commit(k.store, NULL);
+        ts_begin(&ts);
+        assert_int_equal(store_ops(ts.store)->move(ts.store, SETTLES(&settle, 1), &result, NULL),
+                         0);
+        const int rc = store_ops(ts.store)->commit(ts.store, NULL);
         assert_true(rc == 0 || rc == REDRIVE_E_CANCELLED);
-        kit_rollback(&k);
+        ts_rollback(&ts);
     }
     assert_int_equal(result.code, REDRIVE_E_NOT_FOUND);
-    check_whole(&k, 0);
+    check_whole(&ts, 0);
     assert_int_equal(keys_of_jobs(&s), 0);
     buf_release(&t.lines);
-    kit_close(&other);
-    kit_close(&k);
+    ts_close(&other);
+    ts_close(&ts);
     server_stop(&s);
 }

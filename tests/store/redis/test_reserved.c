@@ -1,7 +1,7 @@
 /* Jobs that were given to a claim are given to no other until its transaction ends, or a second is
  * over; what is true of them only their rows say. */
 #include "handles.h"
-#include "kit.h"
+#include "store_for_test.h"
 #include "server.h"
 
 #include <stdio.h>

@@ -1,6 +1,6 @@
 /* How often the server is asked, which is what a transaction costs where the server is far away. */
 #include "handles.h"
-#include "kit.h"
+#include "store_for_test.h"
 #include "scans.h"
 #include "server.h"
 

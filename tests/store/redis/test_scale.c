@@ -1,6 +1,6 @@
 /* What must not grow with the number of jobs that were not asked for, in commands of the server. */
 #include "handles.h"
-#include "kit.h"
+#include "store_for_test.h"
 #include "server.h"
 
 /* Commands that the functions have called so far which look at jobs or at indexes. */
@@ -20,40 +20,40 @@ static long looks(const struct server *s)
 TEST(a_list_of_a_small_tenant_does_not_pay_for_the_others)
 {
     struct server s;
-    struct kit k = {.now_ms = KIT_START_MS};
-    arena_init(&k.arena);
+    struct test_store ts = {.now_ms = TS_START_MS};
+    arena_init(&ts.arena);
     server_start(&s, NULL);
-    k.store = open_at(&s);
-    kit_fill_tenants(&k, 20000); /* in 80 buckets */
+    ts.store = open_at(&s);
+    ts_fill_tenants(&ts, 20000); /* in 80 buckets */
     for (enum job_order order = ORDER_OLDEST; order <= ORDER_FINISHED; order++)
         for (int dead = 0; dead < 2; dead++) {
             const long before = looks(&s);
             const struct job_page *page =
-                LIST(&k, .tenant = STR("small"), .order = order, .limit = 50,
+                LIST(&ts, .tenant = STR("small"), .order = order, .limit = 50,
                      .states = dead ? 1u << REDRIVE_STATE_DEAD_LETTER : 0);
             assert_int_equal(page->n, dead ? 3 : 12);
             assert_true(looks(&s) - before < 40);
         }
-    kit_close(&k);
+    ts_close(&ts);
     server_stop(&s);
 }
 
 /* 5000 jobs, of which every 500th is of the user "rare" and has a payload that is kept beside its
  * row; half of them have ended. */
-static void fill_users(struct kit *k)
+static void fill_users(struct test_store *ts)
 {
     char payload[700];
     memset(payload, '1', sizeof payload);
     for (int i = 0; i < 5000; i++) {
         const bool is_rare = i % 500 == 250;
         if (i % 50 == 0)
-            kit_begin(k);
-        k->now_ms += i % 50 == 0;
-        kit_put_in(k, i < 2500 ? REDRIVE_STATE_DEAD_LETTER : REDRIVE_STATE_QUEUED,
-                   &(struct job_spec){.user = is_rare ? STR("rare") : STR("common"),
-                                      .payload = {payload, is_rare ? sizeof payload : 10}});
+            ts_begin(ts);
+        ts->now_ms += i % 50 == 0;
+        ts_put_in(ts, i < 2500 ? REDRIVE_STATE_DEAD_LETTER : REDRIVE_STATE_QUEUED,
+                  &(struct job_spec){.user = is_rare ? STR("rare") : STR("common"),
+                                     .payload = {payload, is_rare ? sizeof payload : 10}});
         if (i % 50 == 49)
-            kit_commit(k);
+            ts_commit(ts);
     }
 }
 
@@ -61,38 +61,38 @@ static void fill_users(struct kit *k)
 TEST(a_list_by_what_the_server_cannot_check_reads_many_at_a_time)
 {
     struct server s;
-    struct kit k = {.now_ms = KIT_START_MS};
-    arena_init(&k.arena);
+    struct test_store ts = {.now_ms = TS_START_MS};
+    arena_init(&ts.arena);
     server_start(&s, NULL);
-    k.store = open_at(&s);
-    fill_users(&k);
+    ts.store = open_at(&s);
+    fill_users(&ts);
     for (enum job_order order = ORDER_OLDEST; order <= ORDER_FINISHED; order++) {
         long before = calls(&s);
-        assert_int_equal(LIST(&k, .user = STR("none"), .order = order, .limit = 1)->n, 0);
+        assert_int_equal(LIST(&ts, .user = STR("none"), .order = order, .limit = 1)->n, 0);
         assert_in_range(calls(&s) - before, 1, 40);
         before = calls(&s);
-        assert_int_equal(LIST(&k, .user = STR("common"), .order = order, .limit = 20)->n, 20);
+        assert_int_equal(LIST(&ts, .user = STR("common"), .order = order, .limit = 20)->n, 20);
         assert_in_range(calls(&s) - before, 1, order == ORDER_FINISHED ? 4 : 1);
     }
-    kit_close(&k);
+    ts_close(&ts);
     server_stop(&s);
 }
 
 TEST(a_list_of_jobs_that_are_few_has_all_of_them)
 {
     struct server s;
-    struct kit k = {.now_ms = KIT_START_MS};
-    arena_init(&k.arena);
+    struct test_store ts = {.now_ms = TS_START_MS};
+    arena_init(&ts.arena);
     server_start(&s, NULL);
-    k.store = open_at(&s);
-    fill_users(&k);
+    ts.store = open_at(&s);
+    fill_users(&ts);
     for (enum job_order order = ORDER_OLDEST; order <= ORDER_FINISHED; order++)
         for (size_t limit = 1; limit <= 10; limit += 3) {
             struct job_filter f = {.user = STR("rare"), .order = order, .limit = limit};
             int64_t last = 0;
             size_t n = 0;
             for (bool more = true; more;) {
-                const struct job_page *page = kit_list(&k, &f);
+                const struct job_page *page = ts_list(&ts, &f);
                 more = page->more;
                 for (size_t i = 0; i < page->n; i++, n++) {
                     const struct job *job = &page->jobs[i];
@@ -109,6 +109,6 @@ TEST(a_list_of_jobs_that_are_few_has_all_of_them)
             }
             assert_int_equal(n, 10);
         }
-    kit_close(&k);
+    ts_close(&ts);
     server_stop(&s);
 }

@@ -1,7 +1,7 @@
 /* Processes that die or stop in mid-transaction, and a server that goes away or has no memory left.
  */
 #include "handles.h"
-#include "kit.h"
+#include "store_for_test.h"
 #include "proxy.h"
 #include "server.h"
 

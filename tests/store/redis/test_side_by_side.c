@@ -1,7 +1,7 @@
 /* Transactions of several handles at once: nobody waits, and what they go by is compared at the
  * end. */
 #include "handles.h"
-#include "kit.h"
+#include "store_for_test.h"
 #include "proxy.h"
 #include "server.h"
 

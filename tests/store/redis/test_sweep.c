@@ -1,6 +1,6 @@
 /* Jobs that go: what stood beside their rows goes as well, and is not sent to and fro for it. */
 #include "handles.h"
-#include "kit.h"
+#include "store_for_test.h"
 #include "scans.h"
 #include "server.h"
 

@@ -3,7 +3,7 @@
 #include <stdio.h>
 
 #include "dump.h"
-#include "kit.h"
+#include "store_for_test.h"
 #include "random_transaction.h"
 #include "wrap.h"
 
@@ -40,14 +40,14 @@ static void rollback(struct store *store)
     w->rolled_back = true;
 }
 
-KIT_TEST(nobody_sees_a_transaction_and_a_rollback_takes_all_of_it_back)
+STORE_TEST(nobody_sees_a_transaction_and_a_rollback_takes_all_of_it_back)
 {
-    struct kit other;
+    struct test_store other;
     struct watched w = {0};
     struct random_side side;
     struct buf answers;
-    kit_join(&other, k);
-    wrap_init(&w.wrap, k->store);
+    ts_join(&other, ts);
+    wrap_init(&w.wrap, ts->store);
     w.wrap.ops.commit = commit;
     w.wrap.ops.rollback = rollback;
     w.other = other.store;
@@ -56,53 +56,53 @@ KIT_TEST(nobody_sees_a_transaction_and_a_rollback_takes_all_of_it_back)
     buf_init(&w.seen, 1 << 22);
     random_side_init(&side, wrap_store(&w.wrap), &answers);
     for (uint64_t transaction = 0; transaction < TRANSACTIONS; transaction++) {
-        dump_store(k->store, &w.before);
+        dump_store(ts->store, &w.before);
         w.rolled_back = false;
         random_transaction(&side, rng_mix(transaction + 77));
         if (w.rolled_back)
             look(&w);
     }
-    assert_int_equal(store_ops(k->store)->verify(k->store, NULL, NULL, NULL), 0);
+    assert_int_equal(store_ops(ts->store)->verify(ts->store, NULL, NULL, NULL), 0);
     random_side_release(&side);
     buf_release(&answers);
     buf_release(&w.before);
     buf_release(&w.seen);
-    kit_close(&other);
+    ts_close(&other);
 }
 
 /* Long parts of a job stand beside its row. */
-KIT_TEST(long_texts_come_back_whole)
+STORE_TEST(long_texts_come_back_whole)
 {
     char text[5000];
     memset(text, 'x', sizeof text);
     const struct str big = {text, sizeof text};
     const struct job_error error = {.class_ = REDRIVE_CLASS_SYSTEM, .stacktrace = big};
-    int64_t seq = PUT(k, .id = STR("big"), .payload = big);
+    int64_t seq = PUT(ts, .id = STR("big"), .payload = big);
     struct decision dead = decision_ended(REDRIVE_STATE_DEAD_LETTER, REDRIVE_REASON_EXHAUSTED);
-    uint64_t token = kit_start(k, seq);
+    uint64_t token = ts_start(ts, seq);
     const struct settle_move move = {
         .seq = seq, .token = token, .decision = &dead, .error = error, .result = big};
-    check_move(kit_settle_with(k, &move), 0, REDRIVE_STATE_DEAD_LETTER);
-    kit_begin(k);
-    CHANGE(k, .seq = seq, .kind = MOVE_EDIT, .payload = STR("{}"));
-    assert_int_equal(kit_job(k, seq)->spec.payload.len, 2);
-    kit_rollback(k);
-    assert_true(str_eq(kit_job(k, seq)->spec.payload, big));
-    assert_true(str_eq(kit_job(k, seq)->status.result, big));
-    assert_true(str_eq(kit_job(k, seq)->status.error.stacktrace, big));
-    kit_begin(k);
-    CHANGE(k, .seq = seq, .kind = MOVE_REMOVE);
-    assert_null(kit_job(k, seq));
-    kit_rollback(k);
-    assert_true(str_eq(kit_job(k, seq)->spec.payload, big));
-    CHANGE(k, .seq = seq, .kind = MOVE_EDIT, .payload = STR("{}"));
-    assert_int_equal(kit_job(k, seq)->spec.payload.len, 2);
-    CHANGE(k, .seq = seq, .kind = MOVE_REMOVE);
-    assert_null(kit_job(k, seq));
+    check_move(ts_settle_with(ts, &move), 0, REDRIVE_STATE_DEAD_LETTER);
+    ts_begin(ts);
+    CHANGE(ts, .seq = seq, .kind = MOVE_EDIT, .payload = STR("{}"));
+    assert_int_equal(ts_job(ts, seq)->spec.payload.len, 2);
+    ts_rollback(ts);
+    assert_true(str_eq(ts_job(ts, seq)->spec.payload, big));
+    assert_true(str_eq(ts_job(ts, seq)->status.result, big));
+    assert_true(str_eq(ts_job(ts, seq)->status.error.stacktrace, big));
+    ts_begin(ts);
+    CHANGE(ts, .seq = seq, .kind = MOVE_REMOVE);
+    assert_null(ts_job(ts, seq));
+    ts_rollback(ts);
+    assert_true(str_eq(ts_job(ts, seq)->spec.payload, big));
+    CHANGE(ts, .seq = seq, .kind = MOVE_EDIT, .payload = STR("{}"));
+    assert_int_equal(ts_job(ts, seq)->spec.payload.len, 2);
+    CHANGE(ts, .seq = seq, .kind = MOVE_REMOVE);
+    assert_null(ts_job(ts, seq));
 }
 
 /* Commands take some thousand words at most. */
-KIT_TEST(a_large_transaction_is_one_transaction)
+STORE_TEST(a_large_transaction_is_one_transaction)
 {
     enum {
         N = 5000
@@ -118,16 +118,18 @@ KIT_TEST(a_large_transaction_is_one_transaction)
                                      .queue = STR("main"),
                                      .payload = STR("{}")};
     }
-    kit_begin(k);
-    assert_int_equal(store_ops(k->store)->submit(k->store, specs, N, results, &k->arena, NULL), 0);
-    kit_rollback(k);
-    assert_int_equal(LIST(k, .limit = 10)->n, 0);
-    kit_begin(k);
-    assert_int_equal(store_ops(k->store)->submit(k->store, specs, N, results, &k->arena, NULL), 0);
-    kit_commit(k);
-    assert_int_equal(kit_queues(k, STR("acme"))->counts[0].by_state[REDRIVE_STATE_QUEUED], N);
+    ts_begin(ts);
+    assert_int_equal(store_ops(ts->store)->submit(ts->store, specs, N, results, &ts->arena, NULL),
+                     0);
+    ts_rollback(ts);
+    assert_int_equal(LIST(ts, .limit = 10)->n, 0);
+    ts_begin(ts);
+    assert_int_equal(store_ops(ts->store)->submit(ts->store, specs, N, results, &ts->arena, NULL),
+                     0);
+    ts_commit(ts);
+    assert_int_equal(ts_queues(ts, STR("acme"))->counts[0].by_state[REDRIVE_STATE_QUEUED], N);
     for (int i = 0; i < N; i += 500)
-        CHANGE(k, .seq = results[i].seq, .kind = MOVE_CANCEL);
-    assert_int_equal(kit_sweep(k, STATE_BIT(CANCELLED), INT64_MAX, 100), N / 500);
-    assert_int_equal(store_ops(k->store)->verify(k->store, NULL, NULL, NULL), 0);
+        CHANGE(ts, .seq = results[i].seq, .kind = MOVE_CANCEL);
+    assert_int_equal(ts_sweep(ts, STATE_BIT(CANCELLED), INT64_MAX, 100), N / 500);
+    assert_int_equal(store_ops(ts->store)->verify(ts->store, NULL, NULL, NULL), 0);
 }

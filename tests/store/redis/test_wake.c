@@ -4,7 +4,7 @@
 #include <stdlib.h>
 
 #include "base/time/clock.h"
-#include "kit.h"
+#include "store_for_test.h"
 
 #define PROCESSES 8
 
@@ -12,30 +12,30 @@
 #define HEARD_MS 300
 
 struct crowd {
-    struct kit kits[PROCESSES];
+    struct test_store stores[PROCESSES];
 };
 
 /* All listen, and wait for jobs of a task. */
-static void crowd_open(struct crowd *crowd, struct kit *first, const char *task)
+static void crowd_open(struct crowd *crowd, struct test_store *first, const char *task)
 {
     for (size_t i = 0; i < PROCESSES; i++) {
-        struct kit *k = &crowd->kits[i];
-        kit_join(k, first);
-        assert_int_equal(store_ops(k->store)->wait(k->store, 0, NULL, NULL), 0);
+        struct test_store *ts = &crowd->stores[i];
+        ts_join(ts, first);
+        assert_int_equal(store_ops(ts->store)->wait(ts->store, 0, NULL, NULL), 0);
     }
     for (size_t i = 0; i < PROCESSES; i++) {
-        struct kit *k = &crowd->kits[i];
+        struct test_store *ts = &crowd->stores[i];
         const struct str tasks[] = {str_of(task)};
-        kit_begin(k);
-        assert_int_equal(READY(k, .tasks = tasks, .n_tasks = 1)->n, 0);
-        kit_rollback(k);
+        ts_begin(ts);
+        assert_int_equal(READY(ts, .tasks = tasks, .n_tasks = 1)->n, 0);
+        ts_rollback(ts);
     }
 }
 
 static void crowd_close(struct crowd *crowd)
 {
     for (size_t i = 0; i < PROCESSES; i++)
-        kit_close(&crowd->kits[i]);
+        ts_close(&crowd->stores[i]);
 }
 
 /* How many of them hear of new jobs. */
@@ -44,7 +44,7 @@ static size_t count_woken(struct crowd *crowd)
     const int64_t until_ms = clock_monotonic_ms() + HEARD_MS;
     size_t n = 0;
     for (size_t i = 0; i < PROCESSES; i++) {
-        struct store *store = crowd->kits[i].store;
+        struct store *store = crowd->stores[i].store;
         const int64_t left_ms = until_ms - clock_monotonic_ms();
         uint32_t notification = 0;
         assert_int_equal(
@@ -54,72 +54,72 @@ static size_t count_woken(struct crowd *crowd)
     return n;
 }
 
-static void put(struct kit *k, int n, const char *task)
+static void put(struct test_store *ts, int n, const char *task)
 {
-    kit_begin(k);
+    ts_begin(ts);
     for (int i = 0; i < n; i++)
-        PUT(k, .task = str_of(task));
-    store_notify(k->store, STORE_NOTIFY_READY);
-    kit_commit(k);
+        PUT(ts, .task = str_of(task));
+    store_notify(ts->store, STORE_NOTIFY_READY);
+    ts_commit(ts);
 }
 
-KIT_TEST(one_job_wakes_two_of_many)
+STORE_TEST(one_job_wakes_two_of_many)
 {
     struct crowd crowd;
-    crowd_open(&crowd, k, "mail");
-    put(k, 1, "mail");
+    crowd_open(&crowd, ts, "mail");
+    put(ts, 1, "mail");
     assert_int_equal(count_woken(&crowd), 2);
     assert_int_equal(count_woken(&crowd), 0);
-    put(k, 3, "mail");
+    put(ts, 3, "mail");
     assert_int_equal(count_woken(&crowd), 4);
     crowd_close(&crowd);
 }
 
-KIT_TEST(those_who_wait_for_something_else_take_nobody_s_turn)
+STORE_TEST(those_who_wait_for_something_else_take_nobody_s_turn)
 {
     struct crowd mail, resize;
-    crowd_open(&mail, k, "mail");
-    crowd_open(&resize, k, "resize");
-    put(k, 1, "mail");
+    crowd_open(&mail, ts, "mail");
+    crowd_open(&resize, ts, "resize");
+    put(ts, 1, "mail");
     assert_in_range(count_woken(&mail), 1, 2);
     crowd_close(&mail);
     crowd_close(&resize);
 }
 
-KIT_TEST(whoever_has_gone_is_not_counted)
+STORE_TEST(whoever_has_gone_is_not_counted)
 {
     struct crowd gone, there;
-    crowd_open(&there, k, "mail");
-    crowd_open(&gone, k, "mail");
+    crowd_open(&there, ts, "mail");
+    crowd_open(&gone, ts, "mail");
     crowd_close(&gone);
-    put(k, 1, "mail");
+    put(ts, 1, "mail");
     assert_int_equal(count_woken(&there), 2);
     crowd_close(&there);
 }
 
-KIT_TEST(a_claim_that_leaves_jobs_behind_or_gives_them_back_wakes_another)
+STORE_TEST(a_claim_that_leaves_jobs_behind_or_gives_them_back_wakes_another)
 {
     struct crowd crowd;
     for (int i = 0; i < 3; i++)
-        PUT(k, .task = STR("other"));
-    crowd_open(&crowd, k, "mail");
-    kit_begin(k);
-    assert_int_equal(READY(k, .limit = 1)->n, 1);
+        PUT(ts, .task = STR("other"));
+    crowd_open(&crowd, ts, "mail");
+    ts_begin(ts);
+    assert_int_equal(READY(ts, .limit = 1)->n, 1);
     assert_int_equal(count_woken(&crowd), 1);
-    kit_rollback(k); /* what is given back is there for another */
+    ts_rollback(ts); /* what is given back is there for another */
     assert_int_equal(count_woken(&crowd), 1);
     crowd_close(&crowd);
 }
 
 /* As many as there may be: nobody has counted them. */
-KIT_TEST(a_queue_that_goes_on_wakes_all)
+STORE_TEST(a_queue_that_goes_on_wakes_all)
 {
     struct crowd crowd;
-    crowd_open(&crowd, k, "mail");
-    kit_begin(k);
-    kit_pause(k, STR("acme"), STR("main"));
-    store_notify(k->store, STORE_NOTIFY_READY);
-    kit_commit(k);
+    crowd_open(&crowd, ts, "mail");
+    ts_begin(ts);
+    ts_pause(ts, STR("acme"), STR("main"));
+    store_notify(ts->store, STORE_NOTIFY_READY);
+    ts_commit(ts);
     assert_int_equal(count_woken(&crowd), PROCESSES);
     crowd_close(&crowd);
 }

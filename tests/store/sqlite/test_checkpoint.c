@@ -9,7 +9,7 @@
 #include <unistd.h>
 
 #include "base/time/clock.h"
-#include "kit.h"
+#include "store_for_test.h"
 #include "store/sqlite/private.h"
 
 /* In the index of the log, as its format says: how many frames there are, and how many of them are
@@ -17,30 +17,30 @@
 #define FRAMES_AT 16
 #define MOVED_AT  96
 
-static const char *path_of(const struct kit *kit)
+static const char *path_of(const struct test_store *ts)
 {
-    return strchr(kit->url, ':') + 1;
+    return strchr(ts->url, ':') + 1;
 }
 
-static void reopen(struct kit *kit, int64_t log_frames)
+static void reopen(struct test_store *ts, int64_t log_frames)
 {
     if (log_frames > 0 && !checkpoint_has_bug(sqlite3_libversion_number()))
         skip(); /* such versions move the log by SQLite's own rules */
-    store_close(kit->store);
-    kit->store = NULL;
+    store_close(ts->store);
+    ts->store = NULL;
     assert_int_equal(
-        store_open(kit->url, &(struct store_options){.log_frames = log_frames}, &kit->store, NULL),
+        store_open(ts->url, &(struct store_options){.log_frames = log_frames}, &ts->store, NULL),
         0);
 }
 
 /* Reads a number of the index in a process of its own: closing the file here would drop the locks
  * that this process has on it. */
-static uint32_t read_index(const struct kit *kit, off_t at)
+static uint32_t read_index(const struct test_store *ts, off_t at)
 {
     char name[STORES_URL_MAX + 8];
     uint32_t value = 0;
     int fds[2];
-    snprintf(name, sizeof name, "%s-shm", path_of(kit));
+    snprintf(name, sizeof name, "%s-shm", path_of(ts));
     assert_int_equal(pipe(fds), 0);
     pid_t pid = fork();
     if (pid == 0) {
@@ -58,17 +58,17 @@ static uint32_t read_index(const struct kit *kit, off_t at)
     return value;
 }
 
-static int64_t log_bytes(const struct kit *kit)
+static int64_t log_bytes(const struct test_store *ts)
 {
     struct store_facts facts;
-    assert_int_equal(store_ops(kit->store)->facts(kit->store, &facts, NULL), 0);
+    assert_int_equal(store_ops(ts->store)->facts(ts->store, &facts, NULL), 0);
     return facts.log_bytes;
 }
 
-static sqlite3 *open_raw(const struct kit *kit)
+static sqlite3 *open_raw(const struct test_store *ts)
 {
     sqlite3 *db;
-    assert_int_equal(sqlite3_open(path_of(kit), &db), SQLITE_OK);
+    assert_int_equal(sqlite3_open(path_of(ts), &db), SQLITE_OK);
     assert_int_equal(sqlite3_exec(db, "PRAGMA wal_autocheckpoint = 0", NULL, NULL, NULL),
                      SQLITE_OK);
     return db;
@@ -79,10 +79,10 @@ static void run_sql(sqlite3 *db, const char *sql)
     assert_int_equal(sqlite3_exec(db, sql, NULL, NULL, NULL), SQLITE_OK);
 }
 
-static void put_many(struct kit *kit, int n)
+static void put_many(struct test_store *ts, int n)
 {
     for (int i = 0; i < n; i++)
-        PUT(kit, .payload = STR("[1]"));
+        PUT(ts, .payload = STR("[1]"));
 }
 
 TEST(versions_with_the_bug_are_known)
@@ -100,34 +100,34 @@ TEST(versions_with_the_bug_are_known)
             fail_msg("%d", CASES[i].version);
 }
 
-KIT_TEST(a_checkpoint_without_the_writers_lock_moves_nothing)
+STORE_TEST(a_checkpoint_without_the_writers_lock_moves_nothing)
 {
-    reopen(k, 100000);
-    put_many(k, 20);
-    sqlite3 *writer = open_raw(k);
+    reopen(ts, 100000);
+    put_many(ts, 20);
+    sqlite3 *writer = open_raw(ts);
     run_sql(writer, "BEGIN IMMEDIATE");
-    assert_int_equal(checkpoint_run(&k->store->checkpoint, k->store->db), SQLITE_INTERRUPT);
-    assert_int_equal(read_index(k, MOVED_AT), 0);
+    assert_int_equal(checkpoint_run(&ts->store->checkpoint, ts->store->db), SQLITE_INTERRUPT);
+    assert_int_equal(read_index(ts, MOVED_AT), 0);
     run_sql(writer, "ROLLBACK");
-    assert_int_equal(checkpoint_run(&k->store->checkpoint, k->store->db), SQLITE_OK);
-    assert_true(read_index(k, MOVED_AT) > 0);
+    assert_int_equal(checkpoint_run(&ts->store->checkpoint, ts->store->db), SQLITE_OK);
+    assert_true(read_index(ts, MOVED_AT) > 0);
     sqlite3_close(writer);
 }
 
 /* A process that was stopped in the middle of a transaction. */
-KIT_TEST(a_checkpoint_that_waits_for_the_writer_ends)
+STORE_TEST(a_checkpoint_that_waits_for_the_writer_ends)
 {
-    reopen(k, 100000);
-    put_many(k, 20);
-    sqlite3 *writer = open_raw(k);
+    reopen(ts, 100000);
+    put_many(ts, 20);
+    sqlite3 *writer = open_raw(ts);
     run_sql(writer, "BEGIN IMMEDIATE");
     const int64_t from_ms = clock_monotonic_ms();
-    (void)checkpoint_run(&k->store->checkpoint, k->store->db);
+    (void)checkpoint_run(&ts->store->checkpoint, ts->store->db);
     assert_true(clock_monotonic_ms() - from_ms >= CHECKPOINT_PATIENCE_MS);
     assert_true(clock_monotonic_ms() - from_ms < 10000);
     run_sql(writer, "ROLLBACK");
     sqlite3_close(writer);
-    PUT(k, .id = STR("after"));
+    PUT(ts, .id = STR("after"));
 }
 
 /* ---- Locks ----------------------------------------------------------------------------------- */
@@ -145,9 +145,9 @@ static int fail_unlocks(sqlite3_file *file, int offset, int n, int flags)
 }
 
 /* Else it would be kept as long as the process lives. */
-KIT_TEST(a_lock_that_could_not_be_given_back_at_first_is_given_back)
+STORE_TEST(a_lock_that_could_not_be_given_back_at_first_is_given_back)
 {
-    struct checkpoint *checkpoint = &k->store->checkpoint;
+    struct checkpoint *checkpoint = &ts->store->checkpoint;
     const sqlite3_io_methods *original = checkpoint->original;
     sqlite3_io_methods failing = *original;
     lock_of_system = original->xShmLock;
@@ -155,9 +155,9 @@ KIT_TEST(a_lock_that_could_not_be_given_back_at_first_is_given_back)
     checkpoint->original = &failing;
     for (int i = 0; i < 8; i++) {
         unlocks_that_fail = 1 + i % 3;
-        PUT(k);
+        PUT(ts);
         assert_int_equal(unlocks_that_fail, 0);
-        sqlite3 *other = open_raw(k);
+        sqlite3 *other = open_raw(ts);
         run_sql(other, "BEGIN IMMEDIATE");
         run_sql(other, "ROLLBACK");
         sqlite3_close(other);
@@ -165,38 +165,38 @@ KIT_TEST(a_lock_that_could_not_be_given_back_at_first_is_given_back)
     checkpoint->original = original;
 }
 
-KIT_TEST(no_connection_of_ours_makes_checkpoints_by_itself)
+STORE_TEST(no_connection_of_ours_makes_checkpoints_by_itself)
 {
-    reopen(k, 100000);
-    put_many(k, 400); /* more than the 1000 frames after which SQLite would */
-    assert_true(read_index(k, FRAMES_AT) > 1000);
-    assert_int_equal(read_index(k, MOVED_AT), 0);
+    reopen(ts, 100000);
+    put_many(ts, 400); /* more than the 1000 frames after which SQLite would */
+    assert_true(read_index(ts, FRAMES_AT) > 1000);
+    assert_int_equal(read_index(ts, MOVED_AT), 0);
     /* Nor does one that is opened to look, and is closed while others are open. */
     struct store *other = NULL;
-    assert_int_equal(store_open(k->url, &(struct store_options){.as_is = true}, &other, NULL), 0);
+    assert_int_equal(store_open(ts->url, &(struct store_options){.as_is = true}, &other, NULL), 0);
     store_close(other);
-    assert_int_equal(read_index(k, MOVED_AT), 0);
+    assert_int_equal(read_index(ts, MOVED_AT), 0);
 }
 
-KIT_TEST(a_long_log_is_moved_by_the_commit_that_made_it_long)
+STORE_TEST(a_long_log_is_moved_by_the_commit_that_made_it_long)
 {
-    reopen(k, 100);
-    put_many(k, 200);
+    reopen(ts, 100);
+    put_many(ts, 200);
     /* A transaction may pass the limit by what it writes itself. */
-    assert_true(log_bytes(k) < (100 + 50) * INT64_C(4200));
-    assert_true(read_index(k, FRAMES_AT) < 100 + 50);
+    assert_true(log_bytes(ts) < (100 + 50) * INT64_C(4200));
+    assert_true(read_index(ts, FRAMES_AT) < 100 + 50);
 }
 
-KIT_TEST(the_last_one_to_close_leaves_no_log)
+STORE_TEST(the_last_one_to_close_leaves_no_log)
 {
     char name[STORES_URL_MAX + 8];
-    put_many(k, 20);
-    store_close(k->store);
-    k->store = NULL;
-    snprintf(name, sizeof name, "%s-wal", path_of(k));
+    put_many(ts, 20);
+    store_close(ts->store);
+    ts->store = NULL;
+    snprintf(name, sizeof name, "%s-wal", path_of(ts));
     assert_int_not_equal(access(name, F_OK), 0);
-    reopen(k, 0);
-    assert_int_equal(kit_list(k, &(struct job_filter){.limit = 100})->n, 20);
+    reopen(ts, 0);
+    assert_int_equal(ts_list(ts, &(struct job_filter){.limit = 100})->n, 20);
 }
 
 /* ---- Readers --------------------------------------------------------------------------------- */
@@ -213,16 +213,16 @@ static void read_for_ever(const char *path)
             _exit(1);
 }
 
-KIT_TEST(many_short_reads_do_not_let_the_log_grow)
+STORE_TEST(many_short_reads_do_not_let_the_log_grow)
 {
     pid_t readers[2];
-    reopen(k, 100);
+    reopen(ts, 100);
     for (int i = 0; i < 2; i++) {
         readers[i] = fork();
         if (readers[i] == 0)
-            read_for_ever(path_of(k));
+            read_for_ever(path_of(ts));
     }
-    put_many(k, 1500); /* some 10,000 frames */
+    put_many(ts, 1500); /* some 10,000 frames */
     for (int i = 0; i < 2; i++) {
         int status;
         kill(readers[i], SIGKILL);
@@ -231,43 +231,43 @@ KIT_TEST(many_short_reads_do_not_let_the_log_grow)
     }
     /* Less than half of what was written. On a busy machine a reader may be stopped in the middle
      * for longer than a checkpoint waits. */
-    assert_true(log_bytes(k) < INT64_C(5000) * 4120);
+    assert_true(log_bytes(ts) < INT64_C(5000) * 4120);
 }
 
-KIT_TEST(a_long_read_costs_few_attempts_and_the_log_starts_again_after_it)
+STORE_TEST(a_long_read_costs_few_attempts_and_the_log_starts_again_after_it)
 {
-    reopen(k, 100);
-    PUT(k, .id = STR("first"));
-    sqlite3 *reader = open_raw(k);
+    reopen(ts, 100);
+    PUT(ts, .id = STR("first"));
+    sqlite3 *reader = open_raw(ts);
     run_sql(reader, "BEGIN; SELECT * FROM specs");
     const int64_t from_ms = clock_monotonic_ms();
-    put_many(k, 400);
+    put_many(ts, 400);
     /* Attempts at 100, 150, 225 … frames, not one for each commit. */
     assert_true(clock_monotonic_ms() - from_ms < 400 * CHECKPOINT_PATIENCE_MS);
-    const uint32_t grown = read_index(k, FRAMES_AT);
+    const uint32_t grown = read_index(ts, FRAMES_AT);
     assert_true(grown > 1000);
     run_sql(reader, "COMMIT");
     sqlite3_close(reader);
-    put_many(k, 600);
-    assert_true(read_index(k, FRAMES_AT) < grown);
-    assert_int_equal(store_ops(k->store)->verify(k->store, NULL, NULL, NULL), 0);
+    put_many(ts, 600);
+    assert_true(read_index(ts, FRAMES_AT) < grown);
+    assert_int_equal(store_ops(ts->store)->verify(ts->store, NULL, NULL, NULL), 0);
 }
 
 /* ---- Idle ------------------------------------------------------------------------------------ */
 
-KIT_TEST(an_idle_store_moves_its_log_once)
+STORE_TEST(an_idle_store_moves_its_log_once)
 {
-    reopen(k, CHECKPOINT_FRAMES);
-    PUT(k, .id = STR("a"));
-    assert_false(store_base(k->store)->wants_upkeep);
-    put_many(k, CHECKPOINT_IDLE_FRAMES);
-    assert_true(store_base(k->store)->wants_upkeep);
-    store_ops(k->store)->upkeep(k->store);
-    assert_int_equal(read_index(k, MOVED_AT), read_index(k, FRAMES_AT));
-    assert_false(store_base(k->store)->wants_upkeep);
-    PUT(k, .id = STR("b"));
-    assert_false(store_base(k->store)->wants_upkeep);
-    assert_true(read_index(k, FRAMES_AT) < CHECKPOINT_IDLE_FRAMES);
+    reopen(ts, CHECKPOINT_FRAMES);
+    PUT(ts, .id = STR("a"));
+    assert_false(store_base(ts->store)->wants_upkeep);
+    put_many(ts, CHECKPOINT_IDLE_FRAMES);
+    assert_true(store_base(ts->store)->wants_upkeep);
+    store_ops(ts->store)->upkeep(ts->store);
+    assert_int_equal(read_index(ts, MOVED_AT), read_index(ts, FRAMES_AT));
+    assert_false(store_base(ts->store)->wants_upkeep);
+    PUT(ts, .id = STR("b"));
+    assert_false(store_base(ts->store)->wants_upkeep);
+    assert_true(read_index(ts, FRAMES_AT) < CHECKPOINT_IDLE_FRAMES);
 }
 
 TEST_MAIN(argc, argv)

@@ -14,14 +14,14 @@
 
 #include "base/rng.h"
 #include "base/time/clock.h"
-#include "kit.h"
+#include "store_for_test.h"
 #include "scans.h"
 
 static const struct store_options CREATE = {.create = true};
 
-static const char *path_of(const struct kit *kit)
+static const char *path_of(const struct test_store *ts)
 {
-    return strchr(kit->url, ':') + 1;
+    return strchr(ts->url, ':') + 1;
 }
 
 static void exec_on(const char *path, const char *sql)
@@ -45,86 +45,87 @@ TEST(files_are_for_their_owner_only_whatever_the_umask)
 {
     static const mode_t MASKS[] = {0, 0022, 0077, 0277};
     for (size_t i = 0; i < sizeof MASKS / sizeof MASKS[0]; i++) {
-        struct kit kit;
+        struct test_store ts;
         mode_t before = umask(MASKS[i]);
         char url[STORES_URL_MAX];
         umask(before);
         stores_new_url("sqlite", url);
         umask(MASKS[i]);
         struct redrive_err err;
-        kit = (struct kit){.now_ms = KIT_START_MS};
-        snprintf(kit.url, sizeof kit.url, "%s", url);
-        assert_int_equal(store_open(url, &CREATE, &kit.store, &err), 0);
-        PUT(&kit, .id = STR("a"));
+        ts = (struct test_store){.now_ms = TS_START_MS};
+        snprintf(ts.url, sizeof ts.url, "%s", url);
+        assert_int_equal(store_open(url, &CREATE, &ts.store, &err), 0);
+        PUT(&ts, .id = STR("a"));
         umask(before);
-        check_mode(path_of(&kit), "");
-        check_mode(path_of(&kit), "-wal");
-        check_mode(path_of(&kit), "-shm");
-        kit.owns_url = true;
-        kit_close(&kit);
+        check_mode(path_of(&ts), "");
+        check_mode(path_of(&ts), "-wal");
+        check_mode(path_of(&ts), "-shm");
+        ts.owns_url = true;
+        ts_close(&ts);
     }
 }
 
-/* Opens what is at the kit's place and gives the code. */
-static int reopen(struct kit *kit, const struct store_options *options, struct redrive_err *err)
+/* Opens what is at the store's place and gives the code. */
+static int reopen(struct test_store *ts, const struct store_options *options,
+                  struct redrive_err *err)
 {
-    store_close(kit->store);
-    kit->store = NULL;
+    store_close(ts->store);
+    ts->store = NULL;
     *err = (struct redrive_err){0};
-    return store_open(kit->url, options, &kit->store, err);
+    return store_open(ts->url, options, &ts->store, err);
 }
 
-KIT_TEST(a_newer_schema_is_refused_with_both_versions)
+STORE_TEST(a_newer_schema_is_refused_with_both_versions)
 {
     struct redrive_err err;
-    exec_on(path_of(k), "PRAGMA user_version = 99");
-    assert_int_equal(reopen(k, &CREATE, &err), REDRIVE_E_STATE);
+    exec_on(path_of(ts), "PRAGMA user_version = 99");
+    assert_int_equal(reopen(ts, &CREATE, &err), REDRIVE_E_STATE);
     assert_non_null(strstr(err.message, "version 99"));
     assert_non_null(strstr(err.message, "version 10"));
-    exec_on(path_of(k), "PRAGMA user_version = 10");
-    assert_int_equal(reopen(k, &CREATE, &err), 0);
+    exec_on(path_of(ts), "PRAGMA user_version = 10");
+    assert_int_equal(reopen(ts, &CREATE, &err), 0);
 }
 
-KIT_TEST(an_older_schema_is_brought_up_to_date)
+STORE_TEST(an_older_schema_is_brought_up_to_date)
 {
     struct redrive_err err;
-    int64_t seq = PUT(k, .id = STR("a"));
-    PUT(k, .id = STR("b"), .process_after_ms = k->now_ms + 10);
-    store_close(k->store);
-    k->store = NULL;
-    exec_on(path_of(k), "DROP VIEW job_counts; DROP VIEW job_events; DROP VIEW attempts;"
-                        "DROP VIEW jobs; DROP VIEW jobs_by_status; DROP VIEW failed_jobs;"
-                        "DROP VIEW dead_letter_queue; DROP VIEW final_results;"
-                        "DROP VIEW retry_queue; DROP VIEW tasks; DROP TABLE deadlines;"
-                        "DROP TABLE time_locked; DROP VIEW breakers; DROP VIEW limits;"
-                        "DROP VIEW paused_queues; DROP VIEW workers;"
-                        "DROP TABLE job_blocks; DROP INDEX history_by_class;"
-                        "DROP INDEX history_by_type;"
-                        "DROP INDEX specs_by_user; ALTER TABLE shared DROP COLUMN used;"
-                        "ALTER TABLE shared DROP COLUMN sent;"
-                        "DROP VIEW job_edges; DROP TABLE edges;"
-                        "DELETE FROM states WHERE state = 9; DELETE FROM reasons WHERE reason = 8;"
-                        "ALTER TABLE partitions DROP COLUMN waiting;"
-                        "PRAGMA user_version = 1");
-    assert_int_equal(reopen(k, &(struct store_options){0}, &err), 0);
-    exec_on(path_of(k), "SELECT * FROM job_counts");
-    assert_int_equal(kit_state(k, seq), REDRIVE_STATE_QUEUED);
-    assert_int_equal(kit_queues(k, STR("acme"))->counts[0].next_due_ms, k->now_ms + 10);
+    int64_t seq = PUT(ts, .id = STR("a"));
+    PUT(ts, .id = STR("b"), .process_after_ms = ts->now_ms + 10);
+    store_close(ts->store);
+    ts->store = NULL;
+    exec_on(path_of(ts), "DROP VIEW job_counts; DROP VIEW job_events; DROP VIEW attempts;"
+                         "DROP VIEW jobs; DROP VIEW jobs_by_status; DROP VIEW failed_jobs;"
+                         "DROP VIEW dead_letter_queue; DROP VIEW final_results;"
+                         "DROP VIEW retry_queue; DROP VIEW tasks; DROP TABLE deadlines;"
+                         "DROP TABLE time_locked; DROP VIEW breakers; DROP VIEW limits;"
+                         "DROP VIEW paused_queues; DROP VIEW workers;"
+                         "DROP TABLE job_blocks; DROP INDEX history_by_class;"
+                         "DROP INDEX history_by_type;"
+                         "DROP INDEX specs_by_user; ALTER TABLE shared DROP COLUMN used;"
+                         "ALTER TABLE shared DROP COLUMN sent;"
+                         "DROP VIEW job_edges; DROP TABLE edges;"
+                         "DELETE FROM states WHERE state = 9; DELETE FROM reasons WHERE reason = 8;"
+                         "ALTER TABLE partitions DROP COLUMN waiting;"
+                         "PRAGMA user_version = 1");
+    assert_int_equal(reopen(ts, &(struct store_options){0}, &err), 0);
+    exec_on(path_of(ts), "SELECT * FROM job_counts");
+    assert_int_equal(ts_state(ts, seq), REDRIVE_STATE_QUEUED);
+    assert_int_equal(ts_queues(ts, STR("acme"))->counts[0].next_due_ms, ts->now_ms + 10);
 }
 
-KIT_TEST(a_database_of_another_program_is_left_alone)
+STORE_TEST(a_database_of_another_program_is_left_alone)
 {
     struct redrive_err err;
     char command[STORES_URL_MAX + 16];
-    store_close(k->store);
-    k->store = NULL;
-    unlink(path_of(k));
-    exec_on(path_of(k), "CREATE TABLE theirs (x); INSERT INTO theirs VALUES (1)");
-    assert_int_equal(reopen(k, &CREATE, &err), REDRIVE_E_STATE);
+    store_close(ts->store);
+    ts->store = NULL;
+    unlink(path_of(ts));
+    exec_on(path_of(ts), "CREATE TABLE theirs (x); INSERT INTO theirs VALUES (1)");
+    assert_int_equal(reopen(ts, &CREATE, &err), REDRIVE_E_STATE);
     assert_non_null(strstr(err.message, "another program"));
-    snprintf(command, sizeof command, "%s-wal", path_of(k));
+    snprintf(command, sizeof command, "%s-wal", path_of(ts));
     assert_int_not_equal(access(command, F_OK), 0);
-    exec_on(path_of(k), "SELECT x FROM theirs");
+    exec_on(path_of(ts), "SELECT x FROM theirs");
 }
 
 static void write_file(const char *path, const char *bytes, size_t n)
@@ -135,69 +136,69 @@ static void write_file(const char *path, const char *bytes, size_t n)
     close(fd);
 }
 
-static void check_gone(struct kit *kit)
+static void check_gone(struct test_store *ts)
 {
     struct redrive_err err;
     int64_t now_ms, version;
-    const struct store_ops *ops = store_ops(kit->store);
-    assert_int_equal(ops->begin(kit->store, kit->now_ms, &now_ms, &version, &err), REDRIVE_E_IO);
+    const struct store_ops *ops = store_ops(ts->store);
+    assert_int_equal(ops->begin(ts->store, ts->now_ms, &now_ms, &version, &err), REDRIVE_E_IO);
     assert_non_null(strstr(err.message, "removed or replaced"));
 }
 
-KIT_TEST(a_file_that_is_removed_or_replaced_is_not_written_to)
+STORE_TEST(a_file_that_is_removed_or_replaced_is_not_written_to)
 {
     char aside[STORES_URL_MAX + 16];
-    snprintf(aside, sizeof aside, "%s-aside", path_of(k));
-    PUT(k, .id = STR("a"));
-    assert_int_equal(store_ops(k->store)->wait(k->store, 0, NULL, NULL), 0);
-    assert_int_equal(rename(path_of(k), aside), 0);
+    snprintf(aside, sizeof aside, "%s-aside", path_of(ts));
+    PUT(ts, .id = STR("a"));
+    assert_int_equal(store_ops(ts->store)->wait(ts->store, 0, NULL, NULL), 0);
+    assert_int_equal(rename(path_of(ts), aside), 0);
     int64_t start_ms = clock_monotonic_ms();
-    assert_int_equal(store_ops(k->store)->wait(k->store, 60000, NULL, NULL), 0);
+    assert_int_equal(store_ops(ts->store)->wait(ts->store, 60000, NULL, NULL), 0);
     assert_true(clock_monotonic_ms() - start_ms < 30000);
-    check_gone(k);
-    write_file(path_of(k), "", 0);
-    check_gone(k);
-    assert_int_equal(rename(aside, path_of(k)), 0);
-    PUT(k, .id = STR("b"));
+    check_gone(ts);
+    write_file(path_of(ts), "", 0);
+    check_gone(ts);
+    assert_int_equal(rename(aside, path_of(ts)), 0);
+    PUT(ts, .id = STR("b"));
 }
 
-KIT_TEST(what_is_no_database_is_said_to_be_none)
+STORE_TEST(what_is_no_database_is_said_to_be_none)
 {
     struct redrive_err err;
     char text[8192];
     memset(text, 'x', sizeof text);
-    store_close(k->store);
-    k->store = NULL;
-    write_file(path_of(k), text, sizeof text);
-    assert_int_equal(reopen(k, &CREATE, &err), REDRIVE_E_CORRUPT);
+    store_close(ts->store);
+    ts->store = NULL;
+    write_file(path_of(ts), text, sizeof text);
+    assert_int_equal(reopen(ts, &CREATE, &err), REDRIVE_E_CORRUPT);
     assert_non_null(strstr(err.message, "not a SQLite database"));
     assert_true(err.hint[0] != '\0');
 }
 
-KIT_TEST(an_empty_file_is_set_up_only_when_that_is_asked_for)
+STORE_TEST(an_empty_file_is_set_up_only_when_that_is_asked_for)
 {
     struct redrive_err err;
-    store_close(k->store);
-    k->store = NULL;
-    write_file(path_of(k), "", 0);
-    assert_int_equal(reopen(k, &(struct store_options){0}, &err), REDRIVE_E_NOT_FOUND);
-    unlink(path_of(k));
-    assert_int_equal(reopen(k, &(struct store_options){0}, &err), REDRIVE_E_NOT_FOUND);
-    assert_int_not_equal(access(path_of(k), F_OK), 0);
-    assert_int_equal(reopen(k, &CREATE, &err), 0);
+    store_close(ts->store);
+    ts->store = NULL;
+    write_file(path_of(ts), "", 0);
+    assert_int_equal(reopen(ts, &(struct store_options){0}, &err), REDRIVE_E_NOT_FOUND);
+    unlink(path_of(ts));
+    assert_int_equal(reopen(ts, &(struct store_options){0}, &err), REDRIVE_E_NOT_FOUND);
+    assert_int_not_equal(access(path_of(ts), F_OK), 0);
+    assert_int_equal(reopen(ts, &CREATE, &err), 0);
 }
 
-KIT_TEST(a_directory_and_a_missing_one_are_named)
+STORE_TEST(a_directory_and_a_missing_one_are_named)
 {
     struct redrive_err err;
     struct store *store;
     char url[STORES_URL_MAX + 32];
-    snprintf(url, sizeof url, "%.*s", (int)(strrchr(k->url, '/') - k->url), k->url);
+    snprintf(url, sizeof url, "%.*s", (int)(strrchr(ts->url, '/') - ts->url), ts->url);
     assert_int_equal(store_open(url, &CREATE, &store, &err), REDRIVE_E_INVALID);
     assert_non_null(strstr(err.message, "directory"));
-    snprintf(url, sizeof url, "%s/none/jobs.db", k->url);
+    snprintf(url, sizeof url, "%s/none/jobs.db", ts->url);
     assert_true(store_open(url, &CREATE, &store, &err) < 0);
-    snprintf(url, sizeof url, "%.*s/none/jobs.db", (int)(strrchr(k->url, '/') - k->url), k->url);
+    snprintf(url, sizeof url, "%.*s/none/jobs.db", (int)(strrchr(ts->url, '/') - ts->url), ts->url);
     assert_int_equal(store_open(url, &CREATE, &store, &err), REDRIVE_E_STATE);
     assert_int_equal(store_open(url, &(struct store_options){0}, &store, &err), REDRIVE_E_STATE);
     assert_non_null(strstr(err.hint, "folder"));
@@ -224,10 +225,10 @@ static int code_as_nobody(const char *url, int mode)
     return -WEXITSTATUS(status);
 }
 
-KIT_TEST(files_that_may_not_be_read_or_written_are_denied)
+STORE_TEST(files_that_may_not_be_read_or_written_are_denied)
 {
-    assert_int_equal(code_as_nobody(k->url, 0000), REDRIVE_E_DENIED);
-    assert_int_equal(code_as_nobody(k->url, 0444), REDRIVE_E_DENIED);
+    assert_int_equal(code_as_nobody(ts->url, 0000), REDRIVE_E_DENIED);
+    assert_int_equal(code_as_nobody(ts->url, 0444), REDRIVE_E_DENIED);
 }
 
 TEST(names_that_sqlite_knows_are_only_names_of_files)
@@ -251,59 +252,59 @@ TEST(names_that_sqlite_knows_are_only_names_of_files)
 
 /* One whose time is not the one that it stands by in the index, and one whose numbers cannot be
  * read: the others come into the queue all the same. */
-KIT_TEST(jobs_with_a_damaged_time_do_not_stop_the_others)
+STORE_TEST(jobs_with_a_damaged_time_do_not_stop_the_others)
 {
     int64_t seqs[4], next_ms;
     for (int i = 0; i < 4; i++)
-        seqs[i] = PUT(k, .process_after_ms = k->now_ms + 10 + i);
-    exec_on(path_of(k),
+        seqs[i] = PUT(ts, .process_after_ms = ts->now_ms + 10 + i);
+    exec_on(path_of(ts),
             "UPDATE job_states SET process_after_ms = process_after_ms + 1000000 "
             "WHERE seq = 1; UPDATE job_states SET packed_status = x'ffff' WHERE seq = 2");
-    k->now_ms += 100;
-    assert_int_equal(kit_promote(k, 10, &next_ms), 2);
+    ts->now_ms += 100;
+    assert_int_equal(ts_promote(ts, 10, &next_ms), 2);
     assert_int_equal(next_ms, 0);
-    assert_int_equal(kit_state(k, seqs[2]), REDRIVE_STATE_QUEUED);
-    assert_int_equal(kit_state(k, seqs[3]), REDRIVE_STATE_QUEUED);
+    assert_int_equal(ts_state(ts, seqs[2]), REDRIVE_STATE_QUEUED);
+    assert_int_equal(ts_state(ts, seqs[3]), REDRIVE_STATE_QUEUED);
 }
 
-static size_t n_ready(struct kit *kit, size_t limit)
+static size_t n_ready(struct test_store *ts, size_t limit)
 {
-    return READY(kit, .limit = limit)->n;
+    return READY(ts, .limit = limit)->n;
 }
 
 /* Jobs of one partition are claimed by cursors; those of many tenants in turn. */
-KIT_TEST(damaged_jobs_do_not_stop_claims)
+STORE_TEST(damaged_jobs_do_not_stop_claims)
 {
     char tenant[8];
     for (int i = 0; i < 4; i++)
-        PUT(k, .task = STR("a"));
-    exec_on(path_of(k), "UPDATE job_states SET packed_status = x'ffff' WHERE seq IN (1, 3)");
-    assert_int_equal(n_ready(k, 1), 1);
-    assert_int_equal(kit_ready(k, &(struct claim_filter){.limit = 1})->jobs[0].status.seq, 2);
-    assert_int_equal(n_ready(k, 10), 2);
+        PUT(ts, .task = STR("a"));
+    exec_on(path_of(ts), "UPDATE job_states SET packed_status = x'ffff' WHERE seq IN (1, 3)");
+    assert_int_equal(n_ready(ts, 1), 1);
+    assert_int_equal(ts_ready(ts, &(struct claim_filter){.limit = 1})->jobs[0].status.seq, 2);
+    assert_int_equal(n_ready(ts, 10), 2);
     for (int i = 0; i < 40; i++) {
         snprintf(tenant, sizeof tenant, "t%d", i);
-        PUT(k, .tenant = str_of(tenant), .task = STR("a"));
+        PUT(ts, .tenant = str_of(tenant), .task = STR("a"));
     }
-    exec_on(path_of(k), "UPDATE job_states SET packed_status = x'ffff' WHERE seq IN (5, 7)");
-    assert_int_equal(n_ready(k, 100), 40);
+    exec_on(path_of(ts), "UPDATE job_states SET packed_status = x'ffff' WHERE seq IN (5, 7)");
+    assert_int_equal(n_ready(ts, 100), 40);
 }
 
-KIT_TEST(damaged_jobs_do_not_stop_retention)
+STORE_TEST(damaged_jobs_do_not_stop_retention)
 {
     size_t removed = 0;
     bool more;
     for (int i = 0; i < 4; i++)
-        kit_put_in(k, REDRIVE_STATE_COMPLETED, NULL);
-    exec_on(path_of(k), "UPDATE job_states SET packed_status = x'ffff' WHERE seq = 2;"
-                        "UPDATE job_states SET state = 99 WHERE seq = 3");
+        ts_put_in(ts, REDRIVE_STATE_COMPLETED, NULL);
+    exec_on(path_of(ts), "UPDATE job_states SET packed_status = x'ffff' WHERE seq = 2;"
+                         "UPDATE job_states SET state = 99 WHERE seq = 3");
     struct scan scan = {.limit = 10,
                         .states = 1u << REDRIVE_STATE_COMPLETED,
-                        .before_ms = k->now_ms + 1000,
+                        .before_ms = ts->now_ms + 1000,
                         .brief = true};
-    kit_begin(k);
-    assert_int_equal(scan_remove(k->store, &scan, (struct str){0}, &removed, &more, NULL), 0);
-    kit_commit(k);
+    ts_begin(ts);
+    assert_int_equal(scan_remove(ts->store, &scan, (struct str){0}, &removed, &more, NULL), 0);
+    ts_commit(ts);
     assert_int_equal(removed, 2);
 }
 
@@ -352,7 +353,7 @@ static int read_damaged(const char *url)
         const struct claim_filter claim = {.limit = 100};
         int64_t now, version;
         if (rc == 0)
-            rc = store_ops(store)->begin(store, KIT_START_MS, &now, &version, &err);
+            rc = store_ops(store)->begin(store, TS_START_MS, &now, &version, &err);
         if (rc == 0)
             rc = store_ops(store)->ready(store, &claim, &page, &err);
         (void)check_given(&page);
@@ -363,17 +364,17 @@ static int read_damaged(const char *url)
     return rc != 0 ? rc : marked;
 }
 
-KIT_TEST(flipped_bits_are_never_served)
+STORE_TEST(flipped_bits_are_never_served)
 {
     for (int i = 0; i < DAMAGE_JOBS; i++) {
         char payload[200], id[16];
         payload_of(i, payload);
         snprintf(id, sizeof id, "job-%d", i);
-        PUT(k, .id = str_of(id), .payload = str_of(payload));
+        PUT(ts, .id = str_of(id), .payload = str_of(payload));
     }
-    store_close(k->store);
-    k->store = NULL;
-    int fd = open(path_of(k), O_RDWR | O_CLOEXEC);
+    store_close(ts->store);
+    ts->store = NULL;
+    int fd = open(path_of(ts), O_RDWR | O_CLOEXEC);
     struct stat st;
     assert_int_equal(fstat(fd, &st), 0);
     char *whole = malloc((size_t)st.st_size);
@@ -386,8 +387,8 @@ KIT_TEST(flipped_bits_are_never_served)
         size_t at = rng_below(&rng, (uint64_t)st.st_size);
         char bit = (char)(1 << rng_below(&rng, 8));
         whole[at] ^= bit;
-        write_file(path_of(k), whole, (size_t)st.st_size);
-        noticed += read_damaged(k->url) != 0;
+        write_file(path_of(ts), whole, (size_t)st.st_size);
+        noticed += read_damaged(ts->url) != 0;
         whole[at] ^= bit;
     }
     free(whole);
@@ -398,7 +399,7 @@ KIT_TEST(flipped_bits_are_never_served)
 /* ---- No space -------------------------------------------------------------------------------- */
 
 /* Fills until the disk is full; everything that was committed must be there afterwards. */
-static void fill_until_full(struct kit *kit, int64_t *ret_last)
+static void fill_until_full(struct test_store *ts, int64_t *ret_last)
 {
     static char big[20000];
     memset(big, '1', sizeof big);
@@ -413,13 +414,13 @@ static void fill_until_full(struct kit *kit, int64_t *ret_last)
         snprintf(id, sizeof id, "f-%d", i);
         const struct job_spec spec = {
             .tenant = STR("acme"), .id = str_of(id), .payload = {big, sizeof big}};
-        int rc = store_ops(kit->store)->begin(kit->store, KIT_START_MS, &now, &version, &err);
+        int rc = store_ops(ts->store)->begin(ts->store, TS_START_MS, &now, &version, &err);
         if (rc == 0)
-            rc = store_ops(kit->store)->submit(kit->store, &spec, 1, &result, &arena, &err);
+            rc = store_ops(ts->store)->submit(ts->store, &spec, 1, &result, &arena, &err);
         if (rc == 0)
-            rc = store_ops(kit->store)->commit(kit->store, &err);
+            rc = store_ops(ts->store)->commit(ts->store, &err);
         if (rc != 0) {
-            store_ops(kit->store)->rollback(kit->store);
+            store_ops(ts->store)->rollback(ts->store);
             assert_int_equal(rc, REDRIVE_E_IO);
             assert_int_equal(err.code, REDRIVE_E_IO);
             assert_true(err.hint[0] != '\0');
@@ -434,7 +435,7 @@ static void fill_until_full(struct kit *kit, int64_t *ret_last)
 TEST(a_full_disk_loses_nothing_and_ends)
 {
     char folder[] = "/tmp/redrive-full-XXXXXX";
-    struct kit kit = {.now_ms = KIT_START_MS};
+    struct test_store ts = {.now_ms = TS_START_MS};
     struct redrive_err err;
     int64_t last;
     assert_non_null(mkdtemp(folder));
@@ -442,21 +443,21 @@ TEST(a_full_disk_loses_nothing_and_ends)
         rmdir(folder);
         skip();
     }
-    snprintf(kit.url, sizeof kit.url, "sqlite:%s/jobs.db", folder);
-    assert_int_equal(store_open(kit.url, &CREATE, &kit.store, &err), 0);
-    fill_until_full(&kit, &last);
+    snprintf(ts.url, sizeof ts.url, "sqlite:%s/jobs.db", folder);
+    assert_int_equal(store_open(ts.url, &CREATE, &ts.store, &err), 0);
+    fill_until_full(&ts, &last);
     assert_true(last > 10);
-    assert_int_equal(kit_state(&kit, last), REDRIVE_STATE_QUEUED);
-    assert_null(kit_job(&kit, last + 1));
+    assert_int_equal(ts_state(&ts, last), REDRIVE_STATE_QUEUED);
+    assert_null(ts_job(&ts, last + 1));
     assert_int_equal(mount("tmpfs", folder, "tmpfs", MS_REMOUNT, "size=8m"), 0);
-    assert_int_equal(PUT(&kit, .id = STR("again")), last + 1);
-    kit_close(&kit);
+    assert_int_equal(PUT(&ts, .id = STR("again")), last + 1);
+    ts_close(&ts);
     assert_int_equal(umount(folder), 0);
     rmdir(folder);
 }
 
 /* The same with a limit on the size of files, for where nothing can be mounted. */
-KIT_TEST(a_file_that_may_not_grow_loses_nothing)
+STORE_TEST(a_file_that_may_not_grow_loses_nothing)
 {
     pid_t pid = fork();
     if (pid == 0) {
@@ -464,9 +465,9 @@ KIT_TEST(a_file_that_may_not_grow_loses_nothing)
         int64_t last;
         signal(SIGXFSZ, SIG_IGN);
         struct store *store;
-        if (store_open(k->url, &CREATE, &store, NULL) != 0)
+        if (store_open(ts->url, &CREATE, &store, NULL) != 0)
             _exit(1);
-        struct kit mine = {.store = store, .now_ms = KIT_START_MS};
+        struct test_store mine = {.store = store, .now_ms = TS_START_MS};
         if (setrlimit(RLIMIT_FSIZE, &limit) != 0)
             _exit(2);
         fill_until_full(&mine, &last);
@@ -475,7 +476,7 @@ KIT_TEST(a_file_that_may_not_grow_loses_nothing)
     int status;
     assert_int_equal(waitpid(pid, &status, 0), pid);
     assert_int_equal(status, 0);
-    PUT(k, .id = STR("again"));
+    PUT(ts, .id = STR("again"));
 }
 
 static void limit_files(rlim_t bytes)
@@ -487,28 +488,28 @@ static void limit_files(rlim_t bytes)
 }
 
 /* Its number is given to the next partition that anybody adds. */
-KIT_TEST(a_partition_of_a_failed_commit_is_forgotten)
+STORE_TEST(a_partition_of_a_failed_commit_is_forgotten)
 {
-    struct kit other = {0};
+    struct test_store other = {0};
     struct job_page page = {0};
     const struct job_filter filter = {.id = STR("mine"), .limit = 1};
     void (*before)(int) = signal(SIGXFSZ, SIG_IGN);
-    PUT(k, .queue = STR("a"));
-    kit_begin(k);
-    PUT(k, .queue = STR("phantom"));
+    PUT(ts, .queue = STR("a"));
+    ts_begin(ts);
+    PUT(ts, .queue = STR("phantom"));
     limit_files(1);
-    assert_int_not_equal(store_ops(k->store)->commit(k->store, NULL), 0);
+    assert_int_not_equal(store_ops(ts->store)->commit(ts->store, NULL), 0);
     limit_files(RLIM_INFINITY);
-    k->in_transaction = false;
+    ts->in_transaction = false;
     (void)signal(SIGXFSZ, before);
-    kit_join(&other, k);
+    ts_join(&other, ts);
     PUT(&other, .queue = STR("other"), .id = STR("theirs"));
-    PUT(k, .queue = STR("phantom"), .id = STR("mine"));
+    PUT(ts, .queue = STR("phantom"), .id = STR("mine"));
     assert_int_equal(store_ops(other.store)->list(other.store, &filter, &page, NULL), 0);
     assert_int_equal(page.n, 1);
     assert_true(str_is(page.jobs[0].spec.queue, "phantom"));
     job_page_release(&page);
-    kit_close(&other);
+    ts_close(&other);
 }
 
 TEST_MAIN(argc, argv)

@@ -11,7 +11,7 @@
 
 #include "base/rng.h"
 #include "base/time/clock.h"
-#include "kit.h"
+#include "store_for_test.h"
 #include "waiting.h"
 
 static void wait_for(pid_t pid, int expected)
@@ -39,7 +39,7 @@ static struct store *open_here(const char *url)
 static void begin(struct store *store)
 {
     int64_t now, version;
-    must(store_ops(store)->begin(store, KIT_START_MS, &now, &version, NULL) == 0);
+    must(store_ops(store)->begin(store, TS_START_MS, &now, &version, NULL) == 0);
 }
 
 /* ---- Two at once ----------------------------------------------------------------------------- */
@@ -66,7 +66,7 @@ static void live_in(const char *url, int who, int fd)
         for (size_t k = 0; k < page.n; k++) {
             const struct start_move move = {.seq = page.jobs[k].status.seq,
                                             .token = (uint64_t)(who + 1),
-                                            .lease_until_ms = KIT_START_MS + 1};
+                                            .lease_until_ms = TS_START_MS + 1};
             struct move_result result;
             must(store_ops(store)->move(store, STARTS(&move, 1), &result, NULL) == 0);
             must(result.code == 0);
@@ -77,7 +77,7 @@ static void live_in(const char *url, int who, int fd)
     _exit(0);
 }
 
-KIT_TEST(two_processes_never_start_the_same_job)
+STORE_TEST(two_processes_never_start_the_same_job)
 {
     int fds[2];
     static unsigned char seen[2 * EACH + 1];
@@ -86,7 +86,7 @@ KIT_TEST(two_processes_never_start_the_same_job)
     for (int i = 0; i < 2; i++) {
         pids[i] = fork();
         if (pids[i] == 0)
-            live_in(k->url, i, fds[1]);
+            live_in(ts->url, i, fds[1]);
     }
     close(fds[1]);
     int64_t seq;
@@ -163,20 +163,20 @@ TEST(a_store_that_is_being_set_up_is_empty_or_ours)
     }
 }
 
-KIT_TEST(a_busy_store_is_an_error_after_the_busy_time)
+STORE_TEST(a_busy_store_is_an_error_after_the_busy_time)
 {
     struct store *other;
     struct redrive_err err;
     int64_t now, version;
-    assert_int_equal(store_open(k->url, &(struct store_options){.busy_wait_ms = 50}, &other, &err),
+    assert_int_equal(store_open(ts->url, &(struct store_options){.busy_wait_ms = 50}, &other, &err),
                      0);
-    kit_begin(k);
+    ts_begin(ts);
     int64_t start_ms = clock_monotonic_ms();
     assert_int_equal(store_ops(other)->begin(other, 1, &now, &version, &err), REDRIVE_E_IO);
     assert_true(clock_monotonic_ms() - start_ms >= 40);
     assert_non_null(strstr(err.message, "another process"));
     assert_true(err.hint[0] != '\0');
-    kit_rollback(k);
+    ts_rollback(ts);
     assert_int_equal(store_ops(other)->begin(other, 1, &now, &version, &err), 0);
     store_close(other);
 }
@@ -184,7 +184,7 @@ KIT_TEST(a_busy_store_is_an_error_after_the_busy_time)
 /* Whether a wait ends soon after another process has committed, which it does as soon as the wait
  * sleeps. 50 ms is the promise; the other process then sleeps for so long too, and tells how long
  * this took on this machine. */
-static bool ends_soon_after_a_commit(struct kit *kit, const char *key)
+static bool ends_soon_after_a_commit(struct test_store *ts, const char *key)
 {
     int fds[2], begins[2];
     int64_t at_ms, control_ms;
@@ -192,7 +192,7 @@ static bool ends_soon_after_a_commit(struct kit *kit, const char *key)
     pid_t pid = fork();
     if (pid == 0) {
         char parent[16];
-        struct store *store = open_here(kit->url);
+        struct store *store = open_here(ts->url);
         struct move_result result;
         const struct shared_row row = {.kind = SHARED_TASK, .key = str_of(key), .value = STR("v")};
         must(read(begins[0], parent, 1) == 1);
@@ -210,7 +210,7 @@ static bool ends_soon_after_a_commit(struct kit *kit, const char *key)
         _exit(0);
     }
     assert_int_equal(write(begins[1], "", 1), 1);
-    assert_int_equal(store_ops(kit->store)->wait(kit->store, WAIT_LIMIT_MS, NULL, NULL), 0);
+    assert_int_equal(store_ops(ts->store)->wait(ts->store, WAIT_LIMIT_MS, NULL, NULL), 0);
     const int64_t woken_ms = clock_monotonic_ms();
     assert_int_equal(read(fds[0], &at_ms, sizeof at_ms), sizeof at_ms);
     assert_int_equal(read(fds[0], &control_ms, sizeof control_ms), sizeof control_ms);
@@ -222,18 +222,18 @@ static bool ends_soon_after_a_commit(struct kit *kit, const char *key)
     return woken_ms - at_ms < 4 * control_ms;
 }
 
-KIT_TEST(a_wait_ends_soon_after_another_process_commits)
+STORE_TEST(a_wait_ends_soon_after_another_process_commits)
 {
     static const char *const KEYS[] = {"a", "b", "c", "d", "e"};
     int n_soon = 0;
-    PUT(k, .id = STR("mine"));
+    PUT(ts, .id = STR("mine"));
     for (int i = 0; i < 5; i++)
-        n_soon += ends_soon_after_a_commit(k, KEYS[i]);
+        n_soon += ends_soon_after_a_commit(ts, KEYS[i]);
     assert_true(n_soon >= 3); /* each process may be late by itself now and then */
     /* What has been noticed is not new any more, nor is what one does oneself. */
-    PUT(k, .id = STR("mine too"));
+    PUT(ts, .id = STR("mine too"));
     int64_t start_ms = clock_monotonic_ms();
-    assert_int_equal(store_ops(k->store)->wait(k->store, 60, NULL, NULL), 0);
+    assert_int_equal(store_ops(ts->store)->wait(ts->store, 60, NULL, NULL), 0);
     assert_true(clock_monotonic_ms() - start_ms >= 60);
 }
 
@@ -317,7 +317,7 @@ static void work_until_killed(const char *url, int log_fd, int round)
     }
 }
 
-static void check_acknowledged(struct kit *kit, FILE *log)
+static void check_acknowledged(struct test_store *ts, FILE *log)
 {
     char what;
     long long first;
@@ -327,18 +327,18 @@ static void check_acknowledged(struct kit *kit, FILE *log)
                                    : what == 'R' ? REDRIVE_STATE_RUNNING
                                                  : REDRIVE_STATE_DEAD_LETTER;
         for (int i = 0; i < GROUP; i++)
-            assert_true(kit_state(kit, first + i) >= least);
+            assert_true(ts_state(ts, first + i) >= least);
     }
 }
 
 /* Jobs of a group are all there, in the same state, each with its history, or none is. */
-static void check_whole(struct kit *kit)
+static void check_whole(struct test_store *ts)
 {
     int64_t after = 0;
     uint64_t counts[REDRIVE_STATE_COUNT] = {0};
     struct job_page *page;
     do {
-        page = LIST(kit, .after_seq = after);
+        page = LIST(ts, .after_seq = after);
         for (size_t i = 0; i < page->n; i++) {
             const struct job *job = &page->jobs[i];
             const struct job *first = &page->jobs[i / GROUP * GROUP];
@@ -354,7 +354,7 @@ static void check_whole(struct kit *kit)
         assert_int_equal(page->n % GROUP, 0);
         after += (int64_t)page->n;
     } while (page->more);
-    const struct count_page *queues = kit_queues(kit, STR(""));
+    const struct count_page *queues = ts_queues(ts, STR(""));
     if (queues->n)
         assert_memory_equal(queues->counts[0].by_state, counts, sizeof counts);
 }
@@ -391,27 +391,27 @@ static off_t size_of(FILE *file)
     return st.st_size;
 }
 
-KIT_TEST(a_killed_process_loses_nothing_and_leaves_nothing_half_done)
+STORE_TEST(a_killed_process_loses_nothing_and_leaves_nothing_half_done)
 {
     struct rng rng;
     rng_seed(&rng, 42);
     FILE *log = tmpfile();
     assert_non_null(log);
     for (int round = 0; round < ROUNDS; round++) {
-        store_close(k->store);
-        k->store = NULL;
+        store_close(ts->store);
+        ts->store = NULL;
         pid_t pid = fork();
         if (pid == 0)
-            work_until_killed(k->url, fileno(log), round);
+            work_until_killed(ts->url, fileno(log), round);
         const long until = size_of(log) + (long)rng_below(&rng, 500);
         WAIT_FOR(size_of(log) >= until);
         kill(pid, SIGKILL);
         wait_for(pid, SIGKILL);
-        assert_int_equal(store_open(k->url, NULL, &k->store, NULL), 0);
-        check_acknowledged(k, log);
-        check_whole(k);
+        assert_int_equal(store_open(ts->url, NULL, &ts->store, NULL), 0);
+        check_acknowledged(ts, log);
+        check_whole(ts);
     }
-    check_integrity(strchr(k->url, ':') + 1);
+    check_integrity(strchr(ts->url, ':') + 1);
     fclose(log);
 }
 

@@ -2,37 +2,37 @@
 #include <sqlite3.h>
 #include <stdio.h>
 
-#include "kit.h"
+#include "store_for_test.h"
 #include "repairing.h"
 
-static void run_sql(const struct kit *kit, const char *sql)
+static void run_sql(const struct test_store *ts, const char *sql)
 {
     sqlite3 *db = NULL;
-    assert_int_equal(sqlite3_open(kit->url + strlen("sqlite:"), &db), SQLITE_OK);
+    assert_int_equal(sqlite3_open(ts->url + strlen("sqlite:"), &db), SQLITE_OK);
     assert_int_equal(sqlite3_exec(db, sql, NULL, NULL, NULL), SQLITE_OK);
     assert_int_equal(sqlite3_changes(db), 1);
     sqlite3_close(db);
 }
 
-static int verify(struct kit *kit, struct redrive_err *err)
+static int verify(struct test_store *ts, struct redrive_err *err)
 {
     *err = (struct redrive_err){0};
-    return store_ops(kit->store)->verify(kit->store, NULL, NULL, err);
+    return store_ops(ts->store)->verify(ts->store, NULL, NULL, err);
 }
 
 /* A job in each state, one with a unique key, and one that waits for another. */
-static void fill(struct kit *kit)
+static void fill(struct test_store *ts)
 {
-    const struct store_ops *ops = store_ops(kit->store);
+    const struct store_ops *ops = store_ops(ts->store);
     for (int state = 0; state < REDRIVE_STATE_WAITING; state++)
-        kit_put_in(kit, (enum redrive_state)state, &(struct job_spec){.task = STR("t")});
-    PUT(kit, .unique_key = STR("key"));
-    kit_begin(kit);
-    const int64_t parent = PUT(kit, .children = 1);
-    const int64_t child = PUT(kit, .parents = 1, .open_parents = 1);
+        ts_put_in(ts, (enum redrive_state)state, &(struct job_spec){.task = STR("t")});
+    PUT(ts, .unique_key = STR("key"));
+    ts_begin(ts);
+    const int64_t parent = PUT(ts, .children = 1);
+    const int64_t child = PUT(ts, .parents = 1, .open_parents = 1);
     const struct job_edge edge = {.parent = parent, .child = child};
-    assert_int_equal(ops->edges_put(kit->store, &edge, 1, NULL), 0);
-    kit_commit(kit);
+    assert_int_equal(ops->edges_put(ts->store, &edge, 1, NULL), 0);
+    ts_commit(ts);
 }
 
 static const struct {
@@ -64,30 +64,30 @@ static const struct {
 TEST(rows_that_contradict_each_other_are_found)
 {
     for (size_t i = 0; i < sizeof DAMAGES / sizeof *DAMAGES; i++) {
-        struct kit kit;
+        struct test_store ts;
         struct redrive_err err;
-        kit_open(&kit, "sqlite");
-        fill(&kit);
-        if (verify(&kit, &err) != 0)
+        ts_open(&ts, "sqlite");
+        fill(&ts);
+        if (verify(&ts, &err) != 0)
             fail_msg("%s", err.detail);
-        run_sql(&kit, DAMAGES[i].sql);
-        assert_int_equal(verify(&kit, &err), REDRIVE_E_CORRUPT);
+        run_sql(&ts, DAMAGES[i].sql);
+        assert_int_equal(verify(&ts, &err), REDRIVE_E_CORRUPT);
         if (!strstr(err.detail, DAMAGES[i].finding))
             fail_msg("%s: %s", DAMAGES[i].sql, err.detail);
         const bool is_mended = strstr(err.hint, "--repair") != NULL;
         /* And the handle is of use afterwards. */
-        kit_begin(&kit);
-        kit_rollback(&kit);
+        ts_begin(&ts);
+        ts_rollback(&ts);
         struct taken t = TAKEN;
         struct store_repaired did;
-        assert_int_equal(repair_kit(&kit, &t, &did), 0);
-        if (is_mended && t.n_left == did.jobs && verify(&kit, &err) != 0)
+        assert_int_equal(ts_repair(&ts, &t, &did), 0);
+        if (is_mended && t.n_left == did.jobs && verify(&ts, &err) != 0)
             fail_msg("%s: %s after a repair", DAMAGES[i].sql, err.detail);
         assert_int_equal(count_lines(&t), did.jobs);
         assert_int_equal(did.jobs, i < 3);
         assert_true(!is_mended || t.n_left + did.entries + did.counts > 0);
         buf_release(&t.lines);
-        kit_close(&kit);
+        ts_close(&ts);
     }
 }
 
@@ -99,30 +99,29 @@ static void mend_first(void *ctx)
 /* What another process has put right, or changed, between keeping and removing is left alone. */
 TEST(a_job_that_was_changed_meanwhile_stays)
 {
-    struct kit kit;
+    struct test_store ts;
     struct taken t = TAKEN;
     struct store_repaired did;
-    kit_open(&kit, "sqlite");
-    PUT(&kit);
-    PUT(&kit);
-    run_sql(&kit, "UPDATE job_states SET state = 42 WHERE seq = 1");
+    ts_open(&ts, "sqlite");
+    PUT(&ts);
+    PUT(&ts);
+    run_sql(&ts, "UPDATE job_states SET state = 42 WHERE seq = 1");
     t.meanwhile = mend_first;
-    t.ctx = &kit;
-    assert_int_equal(repair_kit(&kit, &t, &did), 0);
+    t.ctx = &ts;
+    assert_int_equal(ts_repair(&ts, &t, &did), 0);
     assert_int_equal(did.jobs, 0);
     assert_int_equal(count_lines(&t), 1);
-    assert_int_equal(kit_state(&kit, 1), REDRIVE_STATE_QUEUED);
+    assert_int_equal(ts_state(&ts, 1), REDRIVE_STATE_QUEUED);
     t.meanwhile = NULL;
     t.leave_code = REDRIVE_E_IO;
-    run_sql(&kit, "UPDATE job_states SET state = 42 WHERE seq = 1");
-    assert_int_equal(repair_kit(&kit, &t, &did), REDRIVE_E_IO);
+    run_sql(&ts, "UPDATE job_states SET state = 42 WHERE seq = 1");
+    assert_int_equal(ts_repair(&ts, &t, &did), REDRIVE_E_IO);
     t.leave_code = 0;
-    assert_int_equal(repair_kit(&kit, &t, &did), 0);
+    assert_int_equal(ts_repair(&ts, &t, &did), 0);
     assert_int_equal(did.jobs, 1);
     assert_int_equal(did.counts, 1);
-    assert_null(kit_job(&kit, 1));
-    assert_int_equal(kit_queues(&kit, (struct str){0})->counts[0].by_state[REDRIVE_STATE_QUEUED],
-                     1);
+    assert_null(ts_job(&ts, 1));
+    assert_int_equal(ts_queues(&ts, (struct str){0})->counts[0].by_state[REDRIVE_STATE_QUEUED], 1);
     buf_release(&t.lines);
-    kit_close(&kit);
+    ts_close(&ts);
 }

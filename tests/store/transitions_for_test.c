@@ -1,5 +1,5 @@
-/* transition_kit.c - rows and moves for tests of the state machine. */
-#include "transition_kit.h"
+/* transitions_for_test.c - rows and moves for tests of the state machine. */
+#include "transitions_for_test.h"
 
 const int STATES[REDRIVE_STATE_COUNT] = {SCHEDULED, RETRYING, QUEUED, RUNNING,   PARKED,
                                          COMPLETED, FAILED,   DEAD,   CANCELLED, WAITING};

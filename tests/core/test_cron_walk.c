@@ -1,4 +1,4 @@
-/* cron_next beside a witness that walks three years minute by minute, as libc tells the time. */
+/* cron_next beside a walk of three years minute by minute, as libc tells the time. */
 #include "core/cron/cron.h"
 
 #include "base/rng.h"
@@ -91,7 +91,7 @@ static bool sets_match_unseen(const struct sets *s, int64_t local_min)
 }
 
 /* Whether the i-th minute is a tick, by looking at nothing but the minutes up to it. */
-static bool witness(const struct sets *s, const struct calendar *c, int i, int64_t latest_min)
+static bool is_tick(const struct sets *s, const struct calendar *c, int i, int64_t latest_min)
 {
     const struct minute *m = &c->minutes[i];
     if (s->every_hour)
@@ -106,8 +106,8 @@ static bool witness(const struct sets *s, const struct calendar *c, int i, int64
 
 /* Walks a calendar minute by minute beside cron_next. An expression that was refused must never
  * match. */
-static void compare_with_witness(const struct sets *s, const struct calendar *c,
-                                 const struct tz *tz, const char *zone)
+static void compare_with_walk(const struct sets *s, const struct calendar *c, const struct tz *tz,
+                              const char *zone)
 {
     struct cron cron;
     int64_t tick_ms = INT64_MAX, latest_min = c->minutes[0].local_min - 1;
@@ -119,7 +119,7 @@ static void compare_with_witness(const struct sets *s, const struct calendar *c,
 
     for (int i = 0; i < c->n; i++) {
         int64_t at_ms = (c->first_s + i * INT64_C(60)) * 1000;
-        bool expected = witness(s, c, i, latest_min);
+        bool expected = is_tick(s, c, i, latest_min);
         if (expected != (tick_ms == at_ms))
             fail_msg("`%s` in %s: %s at %lld", s->text, zone, expected ? "no tick" : "a tick",
                      (long long)at_ms / 1000);
@@ -151,7 +151,7 @@ TEST(every_tick_of_three_years_is_what_a_minute_walk_finds)
         for (int n = 0; n < 12; n++) {
             struct sets sets;
             sets_random(&sets, &rng);
-            compare_with_witness(&sets, &calendar, &tz, CASES[i].zone);
+            compare_with_walk(&sets, &calendar, &tz, CASES[i].zone);
         }
         free(calendar.minutes);
         tz_release(&tz);

@@ -1,7 +1,8 @@
-/* rig.h - cuts the power of a SQLite store at every call to the disk, and looks at what is left.
+/* power_cuts.h - cuts the power of a SQLite store at every call to the disk, and looks at what is
+ * left.
  *
- * A workload runs twice. First on the memory store: the text of all that it keeps (store/dump.h)
- * after each commit is the witness, which the SQLite store never touches. Then on SQLite, on a disk
+ * A workload runs twice. First on the memory store, of which the text of all that it keeps
+ * (store/dump.h) is taken after each commit. Then on SQLite, on a disk
  * in memory (crash_vfs.h): every call to the disk is recorded, and between which of them a commit
  * began and was acknowledged.
  *
@@ -9,17 +10,17 @@
  * cut in several ways, and the store is opened on what is left, by the same code as ever:
  *
  *   1. It opens; its own check (verify) and SQLite's (integrity_check) find nothing.
- *   2. It holds what the witness held after the last commit that was acknowledged before the cut,
- *      or, if a commit was under way, after that one: wholly or not at all.
+ *   2. It holds what the memory store held after the last commit that was acknowledged before the
+ * cut, or, if a commit was under way, after that one: wholly or not at all.
  *   3. The power is cut a second time, at a random call of the recovery or of the close that
  *      follows: it still opens, is whole, holds the same, and takes a new job.
  */
-#ifndef TESTS_CRASH_RIG_H
-#define TESTS_CRASH_RIG_H
+#ifndef TESTS_CRASH_POWER_CUTS_H
+#define TESTS_CRASH_POWER_CUTS_H
 
 #include "workload.h"
 
-/* Bugs that the rig must find. */
+/* Bugs that power cuts must find. */
 enum plant {
     PLANT_NOTHING,
     PLANT_NORMAL,         /* PRAGMA synchronous = NORMAL */
@@ -29,7 +30,7 @@ enum plant {
     PLANT_HALVES,         /* an operation is two transactions */
 };
 
-struct rig_options {
+struct power_cuts_options {
     uint64_t seed;
     size_t points; /* about so many of all points, by chance; 0: each of them */
     size_t cuts;   /* at each point */
@@ -54,8 +55,8 @@ struct findings {
 };
 
 /* Fails the test when the two runs of the workload differ. */
-void rig_run(const struct workload *workload, enum plant plant, const struct rig_options *options,
-             struct findings *ret);
+void power_cuts_run(const struct workload *workload, enum plant plant,
+                    const struct power_cuts_options *options, struct findings *ret);
 
 /* All complaints together. */
 size_t findings_total(const struct findings *findings);

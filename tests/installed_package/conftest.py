@@ -4,7 +4,7 @@ import shutil
 
 import pytest
 
-from tests.deb import throwaway
+from tests.installed_package import throwaway
 from tests.kit.program import BUILD, ROOT
 
 

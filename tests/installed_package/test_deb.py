@@ -6,7 +6,7 @@ import subprocess
 
 import pytest
 
-from tests.deb.service import UNIT, Service
+from tests.installed_package.service import UNIT, Service
 from tests.kit.program import ROOT
 
 LIMIT_S = 200

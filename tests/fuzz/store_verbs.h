@@ -1,12 +1,12 @@
-/* verbs.h - what callers do with a store, one letter a verb, for targets that fuzz what a store
- * reads.
+/* store_verbs.h - what callers do with a store, one letter a verb, for targets that fuzz what a
+ * store reads.
  *
  * A verb works, or fails with an error that has a text; a page that it gives is read to its last
  * byte, and shown as JSON. After a verb that has failed in a transaction the transaction is rolled
  * back, as the contract of stores wants it.
  */
-#ifndef TESTS_FUZZ_KIT_VERBS_H
-#define TESTS_FUZZ_KIT_VERBS_H
+#ifndef TESTS_FUZZ_STORE_VERBS_H
+#define TESTS_FUZZ_STORE_VERBS_H
 
 #include "store/store.h"
 

@@ -1,6 +1,7 @@
-/* queue_bed.h - a queue in a directory of its own, and ways to wait for what becomes of jobs. */
-#ifndef TESTS_LIB_QUEUE_BED_H
-#define TESTS_LIB_QUEUE_BED_H
+/* queue_for_test.h - a queue in a directory of its own, and ways to wait for what becomes of jobs.
+ */
+#ifndef TESTS_LIB_QUEUE_FOR_TEST_H
+#define TESTS_LIB_QUEUE_FOR_TEST_H
 
 #include "check.h"
 
@@ -22,7 +23,7 @@
 
 /* Retries at once, and three attempts; leases so short that heartbeats matter, and longer than a
  * busy machine keeps a process waiting. */
-#define BED_CONFIG                                         \
+#define TQ_CONFIG                                          \
     "defaults:\n"                                          \
     "  retry: {strategy: immediate, max_attempts: 3}\n"    \
     "  breaker: {failure_threshold: 0, failure_rate: 0}\n" \
@@ -32,7 +33,7 @@
     "classify:\n"                                          \
     "  - {errno: ENOSPC, class: validation}\n"
 
-struct bed {
+struct test_queue {
     char dir[256];
     char config[300];
     char store[300];
@@ -47,9 +48,9 @@ static inline void write_file(const char *path, const char *text)
     assert_int_equal(fclose(f), 0);
 }
 
-static inline struct redrive_queue *bed_open(const struct bed *bed)
+static inline struct redrive_queue *tq_open(const struct test_queue *tq)
 {
-    const struct redrive_queue_options options = {.store = bed->store, .config = bed->config};
+    const struct redrive_queue_options options = {.store = tq->store, .config = tq->config};
     struct redrive_queue *queue;
     struct redrive_err err = {0};
     int rc = redrive_queue_open(&options, &queue, &err);
@@ -59,65 +60,65 @@ static inline struct redrive_queue *bed_open(const struct bed *bed)
 }
 
 /* `store` is "memory:" or "sqlite:", which gets a file. */
-static inline struct bed *bed_new(const char *store)
+static inline struct test_queue *tq_new(const char *store)
 {
     const char *tmp = getenv("TMPDIR");
-    struct bed *bed = calloc(1, sizeof *bed);
-    assert_non_null(bed);
-    snprintf(bed->dir, sizeof bed->dir, "%.200s/redrive-queue-XXXXXX", tmp ? tmp : "/tmp");
-    assert_non_null(mkdtemp(bed->dir));
-    snprintf(bed->config, sizeof bed->config, "%s/redrive.yaml", bed->dir);
-    write_file(bed->config, BED_CONFIG);
+    struct test_queue *tq = calloc(1, sizeof *tq);
+    assert_non_null(tq);
+    snprintf(tq->dir, sizeof tq->dir, "%.200s/redrive-queue-XXXXXX", tmp ? tmp : "/tmp");
+    assert_non_null(mkdtemp(tq->dir));
+    snprintf(tq->config, sizeof tq->config, "%s/redrive.yaml", tq->dir);
+    write_file(tq->config, TQ_CONFIG);
     if (strcmp(store, "sqlite:") == 0)
-        snprintf(bed->store, sizeof bed->store, "sqlite:%s/jobs.db", bed->dir);
+        snprintf(tq->store, sizeof tq->store, "sqlite:%s/jobs.db", tq->dir);
     else
-        snprintf(bed->store, sizeof bed->store, "%s", store);
-    return bed;
+        snprintf(tq->store, sizeof tq->store, "%s", store);
+    return tq;
 }
 
-static inline int bed_remove(const char *path, const struct stat *st, int type, struct FTW *at)
+static inline int tq_remove(const char *path, const struct stat *st, int type, struct FTW *at)
 {
     (void)st, (void)type, (void)at;
     return remove(path);
 }
 
-static inline void bed_free(struct bed *bed)
+static inline void tq_free(struct test_queue *tq)
 {
-    redrive_queue_close(bed->queue);
-    nftw(bed->dir, bed_remove, 8, FTW_DEPTH | FTW_PHYS);
-    free(bed);
+    redrive_queue_close(tq->queue);
+    nftw(tq->dir, tq_remove, 8, FTW_DEPTH | FTW_PHYS);
+    free(tq);
 }
 
-static inline int bed_setup(void **state)
+static inline int tq_setup(void **state)
 {
-    struct bed *bed = bed_new(*state);
-    bed->queue = bed_open(bed);
-    *state = bed;
+    struct test_queue *tq = tq_new(*state);
+    tq->queue = tq_open(tq);
+    *state = tq;
     return 0;
 }
 
-static inline int bed_teardown(void **state)
+static inline int tq_teardown(void **state)
 {
-    bed_free(*state);
+    tq_free(*state);
     return 0;
 }
 
-/* Tests on a bed whose queue is open. */
-#define ON_BED(test, shown, store) \
-    CHECK_ADD(shown, #shown, check_run_##test, bed_setup, bed_teardown, (void *)(store))
-#define MEMORY_TEST(test)             \
-    CHECK_WITH(test, struct bed *bed) \
-    ON_BED(test, test, "memory:")     \
-    static void test(struct bed *bed __attribute__((unused)))
-#define FILE_TEST(test)               \
-    CHECK_WITH(test, struct bed *bed) \
-    ON_BED(test, test, "sqlite:")     \
-    static void test(struct bed *bed __attribute__((unused)))
-#define BOTH_TEST(test)                       \
-    CHECK_WITH(test, struct bed *bed)         \
-    ON_BED(test, test##_in_memory, "memory:") \
-    ON_BED(test, test##_in_a_file, "sqlite:") \
-    static void test(struct bed *bed __attribute__((unused)))
+/* Tests of a queue that is open. */
+#define ADD_QUEUE_TEST(test, shown, store) \
+    CHECK_ADD(shown, #shown, check_run_##test, tq_setup, tq_teardown, (void *)(store))
+#define MEMORY_TEST(test)                   \
+    CHECK_WITH(test, struct test_queue *tq) \
+    ADD_QUEUE_TEST(test, test, "memory:")   \
+    static void test(struct test_queue *tq __attribute__((unused)))
+#define FILE_TEST(test)                     \
+    CHECK_WITH(test, struct test_queue *tq) \
+    ADD_QUEUE_TEST(test, test, "sqlite:")   \
+    static void test(struct test_queue *tq __attribute__((unused)))
+#define BOTH_TEST(test)                               \
+    CHECK_WITH(test, struct test_queue *tq)           \
+    ADD_QUEUE_TEST(test, test##_in_memory, "memory:") \
+    ADD_QUEUE_TEST(test, test##_in_a_file, "sqlite:") \
+    static void test(struct test_queue *tq __attribute__((unused)))
 
 /* ---- Jobs ------------------------------------------------------------------------------------ */
 
@@ -157,8 +158,8 @@ static inline void work_until(struct redrive_queue *q, const char *id, enum redr
 
 /* ---- Working --------------------------------------------------------------------------------- */
 
-static inline void bed_handle(struct redrive_queue *q, const char *task, redrive_task_fn fn,
-                              void *arg, uint32_t concurrency)
+static inline void tq_handle(struct redrive_queue *q, const char *task, redrive_task_fn fn,
+                             void *arg, uint32_t concurrency)
 {
     const struct redrive_handle_options options = {.concurrency = concurrency};
     assert_int_equal(redrive_queue_handle(q, task, fn, arg, &options, NULL), 0);

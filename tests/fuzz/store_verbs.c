@@ -1,4 +1,4 @@
-#include "verbs.h"
+#include "store_verbs.h"
 
 #include <string.h>
 

@@ -1,6 +1,6 @@
-/* transition_kit.h - rows and moves for tests of the state machine, and comparisons. */
-#ifndef TESTS_STORE_TRANSITION_KIT_H
-#define TESTS_STORE_TRANSITION_KIT_H
+/* transitions_for_test.h - rows and moves for tests of the state machine, and comparisons. */
+#ifndef TESTS_STORE_TRANSITIONS_FOR_TEST_H
+#define TESTS_STORE_TRANSITIONS_FOR_TEST_H
 
 #include "check.h"
 
