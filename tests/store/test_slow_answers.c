@@ -26,12 +26,19 @@ static void hold(int64_t *ms)
  */
 #define FOR_LIBRARIES __attribute__((visibility("default")))
 FOR_LIBRARIES ssize_t send(int fd, const void *bytes, size_t n, int flags);
+FOR_LIBRARIES ssize_t sendmsg(int fd, const struct msghdr *message, int flags);
 FOR_LIBRARIES ssize_t recv(int fd, void *bytes, size_t n, int flags);
 
 ssize_t send(int fd, const void *bytes, size_t n, int flags)
 {
     hold(&holds_sent_ms);
     return syscall(SYS_sendto, fd, bytes, n, flags, NULL, 0);
+}
+
+ssize_t sendmsg(int fd, const struct msghdr *message, int flags)
+{
+    hold(&holds_sent_ms);
+    return syscall(SYS_sendmsg, fd, message, flags);
 }
 
 ssize_t recv(int fd, void *bytes, size_t n, int flags)
