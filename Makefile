@@ -3,7 +3,7 @@
 #   make            build build/redrive and build/libredrive{,-queue}.{a,so}
 #   make deps       install the Debian packages of all targets, which it names first; SETS="build test": of these
 #   make demo       see it work; KEEP=1 keeps its server and dashboard
-#   make check      most of the tests, in less than a minute
+#   make check      most tests without a server, and only what a change can affect: seconds
 #   make test       all tests; the last line is "N passed, N failed"; T=PATTERN: those that match
 #   make install    PREFIX=/usr/local DESTDIR=
 #   make bench      measure, in one run with the rivals; writes build/bench.json; QUICK=1: one short round
