@@ -3,7 +3,7 @@
 #   make            build build/redrive and build/libredrive{,-queue}.{a,so}
 #   make deps       install the Debian packages of all targets, which it names first; SETS="build test": of these
 #   make demo       see it work; KEEP=1 keeps its server and dashboard
-#   make check      most tests without a server, and only what a change can affect: seconds
+#   make check      unit tests without a server that a change can affect, and a few of the program; ALL=1: not only those
 #   make test       all tests; the last line is "N passed, N failed"; T=PATTERN: those that match
 #   make install    PREFIX=/usr/local DESTDIR=
 #   make bench      measure, in one run with the rivals; writes build/bench.json; QUICK=1: one short round
@@ -57,7 +57,7 @@ $(EXAMPLES): $(BUILD)/build.ninja
 
 # Builds nothing but what it runs.
 check: tests-ready
-	@tools/run-tests $(BUILD) --quick --build
+	@tools/run-tests $(BUILD) --quick $(if $(ALL),,--changed) --build
 
 # With those of the Python package and of the dashboard; T leaves the package out.
 test: tests-built

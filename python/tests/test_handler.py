@@ -157,6 +157,8 @@ def test_breakers_open_park_and_are_moved_by_hand():
         assert result.success
         assert result.parked > 0
         assert handler.breakers.get("db").state == "closed"
+    with RetryHandler(retry=QUICK, breaker=BreakerConfig(failure_threshold=2)) as handler:
+        handler.submit_job(handler.create_job("report", "x", service="db"), echo)
         handler.breakers.trip("db")
         assert handler.health().breakers_open == 1
         assert [status.name for status in handler.breakers.list()] == ["db"]

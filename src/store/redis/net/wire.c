@@ -48,15 +48,10 @@ static int cannot_reach(const struct node *at, const char *why, struct redrive_e
     return rc;
 }
 
-static struct timeval timeval_of(int64_t ms)
-{
-    return (struct timeval){.tv_sec = ms / 1000, .tv_usec = ms % 1000 * 1000};
-}
-
 /* hiredis looks up the name and connects, with a time limit; the socket is used without it. */
 static redisContext *reach(const struct node *at, int64_t wait_ms)
 {
-    const struct timeval wait = timeval_of(wait_ms);
+    const struct timeval wait = {.tv_sec = wait_ms / 1000, .tv_usec = wait_ms % 1000 * 1000};
     return at->port == 0 ? redisConnectUnixWithTimeout(at->host, wait)
                          : redisConnectWithTimeout(at->host, at->port, wait);
 }
@@ -81,15 +76,16 @@ static int connect_socket(const struct node *at, int64_t wait_ms, int *ret, stru
 /* A server without TLS takes a greeting for the beginning of a request, and waits for its end. */
 static bool answers_plainly(const struct node *at, int64_t wait_ms)
 {
-    redisContext *c = reach(at, wait_ms);
-    redisReply *reply = NULL;
-    if (c && !c->err && redisSetTimeout(c, timeval_of(wait_ms)) == REDIS_OK)
-        reply = redisCommand(c, "PING");
-    const bool answers = reply != NULL;
-    freeReplyObject(reply);
-    if (c)
-        redisFree(c);
-    return answers;
+    char request[] = "PING\r\n", first = 0;
+    struct iovec part = {.iov_base = request, .iov_len = sizeof request - 1};
+    const struct msghdr message = {.msg_iov = &part, .msg_iovlen = 1};
+    int fd = -1;
+    if (connect_socket(at, wait_ms, &fd, NULL) != 0)
+        return false;
+    rd_socket_set_limit(fd, wait_ms);
+    (void)(rd_socket_send(fd, &message, true) > 0 && rd_socket_receive(fd, &first, 1, true) > 0);
+    close(fd);
+    return first == '+' || first == '-';
 }
 
 static int start_tls(struct rd_wire *wire, const struct tls_settings *settings, int64_t wait_ms,
