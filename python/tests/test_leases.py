@@ -1,6 +1,7 @@
 """Leases behind connections that die without a sign of it."""
 
 import asyncio
+import concurrent.futures
 import json
 import logging
 import os
@@ -151,6 +152,25 @@ def test_a_settlement_that_gets_no_answer_is_sent_again_by_a_new_connection(serv
 
 
 # ---- Without a server ----------------------------------------------------------------------------
+
+
+def test_a_function_that_was_told_to_stop_before_it_could_be_stopped_does_not_begin():
+    app = App("http://127.0.0.1:1")
+    app.task(name="t")(lambda: None)
+    held = make_held(time.monotonic() + 60)
+
+    class Pool:
+        def submit(self, function, *words):
+            held.cancel()  # by another thread, whose lease has ended just now
+            return waiting
+
+    waiting = concurrent.futures.Future()
+    worker = Worker(app)
+    worker._held = HeldJobs(Server(), lease=60)
+    worker._held.add(held)
+    worker._start(held, app.tasks["t"], Pool(), None)
+    assert waiting.cancelled()
+    assert worker._held.running() == 0
 
 
 class Server:

@@ -1,7 +1,8 @@
-/* Of the time limit of a socket, while signals come. */
+/* Of time limits, while signals come. */
 #include "check.h"
 #include "waiting.h"
 
+#include <arpa/inet.h>
 #include <errno.h>
 #include <signal.h>
 #include <string.h>
@@ -10,6 +11,7 @@
 #include <unistd.h>
 
 #include "store/redis/net/socket.h"
+#include "store/redis/net/wire.h"
 
 #define LIMIT_MS  300
 #define TOO_OFTEN 500
@@ -31,20 +33,31 @@ static void interrupt(int number)
         (void)setitimer(ITIMER_REAL, &none, NULL);
 }
 
-/* Two sockets that are connected, while a signal comes every 20 ms. */
-static void begin(int pair[2])
+/* A signal comes every 20 ms from now on. */
+static void begin_signals(void)
 {
-    assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM, 0, pair), 0);
-    rd_socket_set_limit(pair[0], LIMIT_MS);
     n_signals = 0;
     assert_int_equal(sigaction(SIGALRM, &(struct sigaction){.sa_handler = interrupt}, NULL), 0);
     set_timer(20000);
 }
 
-static void end(int pair[2])
+static void end_signals(void)
 {
     set_timer(0);
     assert_int_equal(sigaction(SIGALRM, &(struct sigaction){.sa_handler = SIG_DFL}, NULL), 0);
+}
+
+/* Two sockets that are connected, while signals come. */
+static void begin(int pair[2])
+{
+    assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM, 0, pair), 0);
+    rd_socket_set_limit(pair[0], LIMIT_MS);
+    begin_signals();
+}
+
+static void end(int pair[2])
+{
+    end_signals();
     close(pair[0]);
     close(pair[1]);
 }
@@ -96,4 +109,25 @@ TEST(an_answer_that_comes_after_a_signal_is_received)
     int status = 0;
     assert_int_equal(waitpid(child, &status, 0), child);
     assert_int_equal(status, 0);
+}
+
+/* It takes connections, as the system does that for it, and never says a word: neither in TLS nor
+ * when it is asked whether it speaks without. */
+TEST(signals_make_the_greeting_of_a_silent_server_no_longer)
+{
+    struct sockaddr_in at = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    socklen_t size = sizeof at;
+    const int listener = socket(AF_INET, SOCK_STREAM, 0);
+    assert_int_equal(bind(listener, (struct sockaddr *)&at, sizeof at), 0);
+    assert_int_equal(listen(listener, 8), 0);
+    assert_int_equal(getsockname(listener, (struct sockaddr *)&at, &size), 0);
+    const struct node node = {.host = "127.0.0.1", .port = ntohs(at.sin_port)};
+    const struct tls_settings tls = {.is_on = true};
+    struct rd_wire *wire = NULL;
+    struct redrive_err err = {0};
+    begin_signals();
+    assert_int_equal(rd_wire_open(&node, &tls, LIMIT_MS, &wire, &err), REDRIVE_E_IO);
+    assert_in_range(n_signals, 1, TOO_OFTEN - 1);
+    end_signals();
+    close(listener);
 }
