@@ -74,7 +74,7 @@ class Trial:
             cuts.append(("proxy", self._behind_proxy(stack)))
         if cable:
             cuts.append(("cable", self._behind_cable(cable)))
-        skew = self._try(lambda: skewed_clock(self.rig.place)) if "skew" in self.names else None
+        skew = self._try(skewed_clock) if "skew" in self.names else None
         if "skew" in self.names and not skew:
             self.names.remove("skew")
         self.faults = Faults(self.rig, cuts, skew, other)

@@ -1,4 +1,5 @@
-/* skew.c - loaded into a program before the C library: a wall clock that is SKEW_S seconds off. */
+/* skew.c - loaded into a program before the C library: a wall clock that is SKEW_S seconds off, or, where WALL_MS is set, stands
+ * still at that time (milliseconds since 1970). */
 #define _GNU_SOURCE
 #include <stdlib.h>
 #include <sys/syscall.h>
@@ -6,17 +7,21 @@
 #include <time.h>
 #include <unistd.h>
 
-static long skew(void)
+static void be_off(struct timespec *wall)
 {
-    const char *text = getenv("SKEW_S");
-    return text ? atol(text) : 0;
+    const char *still = getenv("WALL_MS");
+    const char *skew = getenv("SKEW_S");
+    if (still)
+        *wall = (struct timespec){atoll(still) / 1000, atoll(still) % 1000 * 1000000};
+    else if (skew)
+        wall->tv_sec += atol(skew);
 }
 
 int clock_gettime(clockid_t clock, struct timespec *ret)
 {
     int rc = (int)syscall(SYS_clock_gettime, clock, ret);
     if (rc == 0 && (clock == CLOCK_REALTIME || clock == CLOCK_REALTIME_COARSE))
-        ret->tv_sec += skew();
+        be_off(ret);
     return rc;
 }
 

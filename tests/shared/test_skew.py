@@ -18,10 +18,10 @@ HOUR = 3600
 
 
 @pytest.fixture(scope="module")
-def skew(tmp_path_factory):
+def skew():
     """The environment of a program whose clock is off."""
     try:
-        return skewed_clock(tmp_path_factory.mktemp("skew"))
+        return skewed_clock()
     except Unavailable as missing:
         pytest.skip(str(missing))
 
