@@ -17,10 +17,10 @@ import pytest
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2]))
 from tests.kit import servers
+from tests.kit.waiting import LIMIT_S
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 BINARY = os.environ.get("REDRIVE_BIN", str(ROOT / "build" / "redrive"))
-LIMIT_S = 60
 
 
 def pytest_collection_modifyitems(config, items):
@@ -136,7 +136,7 @@ def run_python(tmp_path):
         if module is not None:
             (tmp_path / "shop.py").write_text(module)
         done = subprocess.run(
-            [sys.executable, *words], cwd=tmp_path, capture_output=True, text=True, timeout=60, **options
+            [sys.executable, *words], cwd=tmp_path, capture_output=True, text=True, timeout=LIMIT_S, **options
         )
         assert not check or done.returncode == 0, done.stderr
         return done
