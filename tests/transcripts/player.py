@@ -5,7 +5,9 @@ the same store, which starts with the first of them. Beside the programs of the 
 
     redrive WORDS…                       the program under test
     seed                                 jobs from standard input, one JSON object a line (tests/cli/seed_jobs.c)
-    http METHOD PATH [BODY] [NAME:VALUE…]  a request with headers, and its answer; on the side `local` it is left out
+    http METHOD PATH [BODY] [NAME:VALUE…]  a request with headers, and its answer; on the side `local` it is left out. A body
+                                         @NAME is that of a file
+    http … | COMMAND                     what a command of the system makes of that answer
     clock SPAN                           it is later by 90s, 5m, 2h or 3d; a server is started anew
 
 What a run chooses by itself is printed as something else: ids as 00000000-0000-7000-8000-000000000001 and so on, in the order
@@ -16,18 +18,19 @@ import os
 import re
 import shlex
 import socket
+import sqlite3
 import subprocess
 
 from tests.kit.program import BINARY, BUILD, environment
 from tests.kit.server import Server
 from tests.kit.skew import stopped_clock
-from tests.kit.waiting import LIMIT_S
+from tests.kit.waiting import LIMIT_S, wait_for
 from tests.transcripts.transcript import SIDES, shown
 
 BEGIN_MS = 1767614400000  # 2026-01-05 12:00:00 UTC, a Monday
 UNITS_MS = {"s": 1000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
 ID = re.compile(r"\b[0-9a-f]{8}-[0-9a-f]{4}-7[0-9a-f]{3}-[0-9a-f]{4}-[0-9a-f]{12}\b")
-HEADERS = ("Content-Type", "Location", "Retry-After", "Allow", "WWW-Authenticate")
+HEADERS = ("Content-Type", "Location", "Retry-After", "Allow", "WWW-Authenticate", "Set-Cookie")
 
 
 class Player:
@@ -62,10 +65,15 @@ class Player:
             return []
         if self.side == "server" and (word == "http" or re.search(r"\bredrive ", command)):
             self.serve()
-        if word == "http":
-            return shown(self.ask(*shlex.split(rest)), "", 0)
-        done = subprocess.run(["sh", "-c", command], cwd=self.work, env=self.environment(), stdin=subprocess.DEVNULL,
-                              capture_output=True, text=True, timeout=LIMIT_S, check=False)
+        if word != "http":
+            return self.run(command, stdin=subprocess.DEVNULL)
+        request, _, command = rest.partition(" | ")
+        answer = self.ask(*shlex.split(request))
+        return self.run(command, input=answer.rstrip("\n") + "\n") if command else shown(answer, "", 0)
+
+    def run(self, command, **stdin):
+        done = subprocess.run(["sh", "-c", command], cwd=self.work, env=self.environment(), capture_output=True,
+                              text=True, timeout=LIMIT_S, check=False, **stdin)
         return shown(self.plain(done.stdout), self.plain(done.stderr), done.returncode)
 
     def go_on(self, span):
@@ -86,6 +94,12 @@ class Player:
         if config.exists():
             words += ["-c", config]
         self.server = Server(self.folder, *words, env=self.environment()).ready()
+        wait_for(self.is_listed, "the server among the workers")
+
+    def is_listed(self):
+        """Whether the server has written that it is there: figures tell of it, and it does so soon after its start."""
+        with contextlib.closing(sqlite3.connect(f"file:{self.work}/redrive.db?mode=ro", uri=True, timeout=LIMIT_S)) as db:
+            return db.execute("SELECT 1 FROM shared WHERE key LIKE ?", [f"%:{self.server.pid}"]).fetchone()
 
     def ask(self, method, path, *words):
         """A request; the first word without a colon after its name is its body."""
@@ -94,10 +108,13 @@ class Player:
         if bodies:
             headers.setdefault("Content-Type", "application/json")
         with contextlib.closing(self.server.connect()) as connection:
-            connection.request(method, path, bodies[0].encode() if bodies else None, headers)
+            connection.request(method, path, self.body(bodies[0]) if bodies else None, headers)
             answer = connection.getresponse()
             known = [f"{name}: {answer.headers[name]}" for name in HEADERS if name in answer.headers]
             return self.plain("\n".join([f"{answer.status}", *known, answer.read().decode()]))
+
+    def body(self, word):
+        return (self.work / word[1:]).read_bytes() if word.startswith("@") else word.encode()
 
     def plain(self, text):
         """Without what a run chooses by itself."""
