@@ -129,6 +129,11 @@ def test_without_a_token_nothing_is_told(tenants):
         assert stranger(method, re.sub(r"\{\w+\}", "x", route)).status == 401
 
 
+def test_a_cookie_that_is_too_long_is_no_login(start):
+    api = start("tokens:\n" + token_line("red", "read", "red")).api
+    assert api("GET", "/jobs", headers={"Cookie": "redrive_session=" + "A" * 9000}).status == 401
+
+
 def refused_half_way(port, length, body):
     """The connection of a stranger who has sent a part of a body."""
     stranger = socket.create_connection(("127.0.0.1", port), timeout=LIMIT_S)
