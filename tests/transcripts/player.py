@@ -8,10 +8,12 @@ the same store, which starts with the first of them. Beside the programs of the 
     http METHOD PATH [BODY] [NAME:VALUE…]  a request with headers, and its answer; on the side `local` it is left out. A body
                                          @NAME is that of a file
     http … | COMMAND                     what a command of the system makes of that answer
+    until TEXT METHOD PATH …             the same again and again, until its answer has the text
     clock SPAN                           it is later by 90s, 5m, 2h or 3d; a server is started anew
 
 What a run chooses by itself is printed as something else: ids as 00000000-0000-7000-8000-000000000001 and so on, in the order
-of their first appearance; <url>, <address>, <folder>, <host>, <pid>.
+of their first appearance; the tokens of claims as <token-1> and so on; <url>, <address>, <folder>, <host>, <pid>. A request may
+say such an id or token: the server gets the real one.
 """
 import contextlib
 import os
@@ -25,11 +27,12 @@ from tests.kit.program import BINARY, BUILD, environment
 from tests.kit.server import Server
 from tests.kit.skew import stopped_clock
 from tests.kit.waiting import LIMIT_S, wait_for
-from tests.transcripts.transcript import SIDES, shown
+from tests.transcripts.transcript import REQUESTS, SIDES, shown
 
 BEGIN_MS = 1767614400000  # 2026-01-05 12:00:00 UTC, a Monday
 UNITS_MS = {"s": 1000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
 ID = re.compile(r"\b[0-9a-f]{8}-[0-9a-f]{4}-7[0-9a-f]{3}-[0-9a-f]{4}-[0-9a-f]{12}\b")
+TOKEN = re.compile(r'(?<="token":")[0-9a-f]{16}(?=")')
 HEADERS = ("Content-Type", "Location", "Retry-After", "Allow", "WWW-Authenticate", "Set-Cookie")
 
 
@@ -42,6 +45,7 @@ class Player:
         self.now_ms = BEGIN_MS
         self.clock = stopped_clock()
         self.ids = {}
+        self.tokens = {}
         self.server = None
         if not BINARY.exists():
             raise FileNotFoundError(f"no program at {BINARY}: build it, or set REDRIVE_BIN")
@@ -63,12 +67,13 @@ class Player:
         if word == "clock":
             self.go_on(rest)
             return []
-        if self.side == "server" and (word == "http" or re.search(r"\bredrive ", command)):
+        if self.side == "server" and (word in REQUESTS or re.search(r"\bredrive ", command)):
             self.serve()
-        if word != "http":
+        if word not in REQUESTS:
             return self.run(command, stdin=subprocess.DEVNULL)
         request, _, command = rest.partition(" | ")
-        answer = self.ask(*shlex.split(request))
+        words = shlex.split(self.real(request))
+        answer = self.ask(*words) if word == "http" else self.ask_until(words[0], words[1:])
         return self.run(command, input=answer.rstrip("\n") + "\n") if command else shown(answer, "", 0)
 
     def run(self, command, **stdin):
@@ -116,6 +121,22 @@ class Player:
     def body(self, word):
         return (self.work / word[1:]).read_bytes() if word.startswith("@") else word.encode()
 
+    def ask_until(self, text, words):
+        answers = []
+
+        def has_come():
+            answers[:] = [self.ask(*words)]
+            return text in answers[0]
+
+        wait_for(has_come, lambda: f"{text} in\n{answers[0]}")
+        return answers[0]
+
+    def real(self, words):
+        """With the ids and tokens of this run in place of what a transcript has for them."""
+        for one, name in (*self.ids.items(), *self.tokens.items()):
+            words = words.replace(name, one)
+        return words
+
     def plain(self, text):
         """Without what a run chooses by itself."""
         if self.server:
@@ -124,6 +145,7 @@ class Player:
         text = re.sub(rf"\b{re.escape(socket.gethostname())}\b", "<host>", text)
         if self.server:
             text = re.sub(rf"\b{self.server.pid}\b", "<pid>", text)
+        text = TOKEN.sub(lambda found: self.tokens.setdefault(found[0], f"<token-{len(self.tokens) + 1}>"), text)
         return ID.sub(lambda found: self.ids.setdefault(found[0], f"00000000-0000-7000-8000-{len(self.ids) + 1:012}"), text)
 
 

@@ -14,6 +14,7 @@ import re
 
 SIDES = ("local", "server")
 INDENT = "    "
+REQUESTS = ("http", "until")  # what only a server can be asked
 MARK = re.compile(r"[$>!\\] ?|\[\d+\]$|(local|server):$")
 
 
@@ -35,7 +36,7 @@ class Step:
         self.outputs = {side: [] for side in SIDES}
 
     def is_request(self):
-        return self.command.startswith("http ")
+        return self.command.partition(" ")[0] in REQUESTS
 
     def put(self, output, sides):
         for side in sides:
