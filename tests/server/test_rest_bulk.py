@@ -1,4 +1,5 @@
-"""One verb over all jobs that match: counts, runs, progress, and what is left alone."""
+"""One verb over many jobs: runs in chunks, how many are counted, and what comes meanwhile. What the routes say is in the transcripts
+http-bulk.md and http-dead-letters-many.md."""
 
 import pytest
 
@@ -34,24 +35,6 @@ def test_all_that_match_are_cancelled_and_no_others(api):
     assert api.ok("POST", "/bulk", body)["matched"] == 0  # 200: there is nothing to do
 
 
-def test_a_retry_runs_what_waits_and_redrives_what_has_ended(api):
-    dead = [api.kill() for _ in range(2)]
-    waiting = [api.submit("once", delay="1h") for _ in range(3)]
-    queued = api.submit("once")
-    asked = api.ok("POST", "/bulk", {"verb": "retry", "filter": {"task": "once"}, "dry_run": True})
-    assert asked["matched"] == 5
-    run = finished(api, api.ok("POST", "/bulk", {"verb": "retry", "filter": {"task": "once"}}, status=202)["id"])
-    assert (run["state"], run["changed"]) == ("finished", 5)
-    assert {api.state(job) for job in [*dead, *waiting, queued]} == {"queued"}
-
-
-def test_a_retry_of_one_state_leaves_the_others(api):
-    dead, waiting = api.kill(), api.submit(delay="1h")
-    started = api.ok("POST", "/bulk", {"verb": "retry", "filter": {"state": ["dead_letter"]}}, status=202)
-    assert finished(api, started["id"])["changed"] == 1
-    assert (api.state(dead), api.state(waiting)) == ("queued", "scheduled")
-
-
 def test_other_filters_are_counted_one_by_one(api):
     api.ok("POST", "/jobs", [{"task": "mail", "delay": "1h", "user": "ann"}] * 450, status=201)
     api.submit(delay="1h", user="bob")
@@ -83,26 +66,6 @@ def test_dead_letters_are_counted_up_to_a_number(api):
     assert done["removed"] >= 10499
 
 
-@pytest.mark.parametrize("path, rest", [("/bulk", '"verb": "cancel"'), ("/retry/dead-letters/retry", '"dry_run": false')])
-def test_a_rate_may_have_an_escaped_slash(api, path, rest):
-    """As json_encode of PHP writes it."""
-    api.kill()
-    api.submit(delay="1h")
-    run_id = api.ok("POST", path, f'{{"rate": "1\\/h", "all": true, {rest}}}', status=202)["id"]
-    assert run_of(api, run_id)["rate"] == "1/h"
-
-
-def test_a_run_at_a_rate_is_shown_and_stopped(api):
-    api.ok("POST", "/jobs", [{"task": "mail", "delay": "1h"}] * 5, status=201)
-    run_id = api.ok("POST", "/bulk", {"verb": "cancel", "all": True, "rate": "1/h"}, status=202)["id"]
-    wait_for(lambda: run_of(api, run_id)["changed"] == 1, "the first one")
-    assert (run_of(api, run_id)["state"], run_of(api, run_id)["rate"]) == ("running", "1/h")
-    api.ok("DELETE", f"/bulk/{run_id}", status=204)
-    assert finished(api, run_id)["state"] == "stopped"
-    assert by_state(api) == {"scheduled": 4, "cancelled": 1}
-    api.problem(404, "DELETE", f"/bulk/{run_id}")
-
-
 def test_a_run_is_listed_all_the_time(api):
     for _ in range(40):
         api.submit(delay="1h")
@@ -118,24 +81,6 @@ def test_jobs_that_come_later_are_left_alone(api):
     later = api.submit(delay="1h")
     assert finished(api, run_id)["changed"] == 20
     assert api.state(later) == "scheduled"
-
-
-@pytest.mark.parametrize("body, field", [
-    ({"all": True}, "verb"),
-    ({"verb": "remove", "all": True}, "verb"),
-    ({"verb": "cancel"}, "filter"),
-    ({"verb": "cancel", "filter": {}}, "filter"),
-    ({"verb": "cancel", "filter": {"task": "mail"}, "all": True}, "filter"),
-    ({"verb": "cancel", "filter": {"tsk": "mail"}}, None),
-    ({"verb": "cancel", "filter": {"state": "nonsense"}}, "filter.state"),
-    ({"verb": "cancel", "filter": {"task": "mail", "state": []}}, "filter.state"),
-    ({"verb": "cancel", "all": True, "rate": "fast"}, "rate"),
-])
-def test_a_wrong_request_is_refused_and_changes_nothing(api, body, field):
-    api.submit(delay="1h")
-    problem = api.problem(400, "POST", "/bulk", body)
-    assert field is None or problem["field"] == field
-    assert by_state(api) == {"scheduled": 1}
 
 
 @pytest.mark.parametrize("path, body", [("/bulk", {"verb": "cancel"}), ("/retry/dead-letters/retry", {"rate": "1/h"})])
