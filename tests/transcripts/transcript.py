@@ -8,7 +8,8 @@
     server:                              and what follows where a server does it for them
 
 A line of output that looks like one of these has a backslash before it. `Sides: server` in a line of its own, not
-indented, plays the transcript on that side only. Blank lines at the end of an output are not compared.
+indented, plays the transcript on that side only. Spaces at the end of a line and blank lines at the end of an output are not
+compared.
 """
 import re
 
@@ -20,7 +21,7 @@ MARK = re.compile(r"[$>!\\] ?|\[\d+\]$|(local|server):$")
 
 def _lines(stream, mark):
     lines = stream.rstrip("\n").split("\n") if stream.strip("\n") else []
-    return [mark + line if mark else "\\" + line if MARK.match(line) else line for line in lines]
+    return [(mark + line if mark else "\\" + line if MARK.match(line) else line).rstrip() for line in lines]
 
 
 def shown(stdout, stderr, status):
