@@ -5,6 +5,7 @@ the same store, which starts with the first of them. Beside the programs of the 
 
     redrive WORDS…                       the program under test
     seed                                 jobs from standard input, one JSON object a line (tests/cli/seed_jobs.c)
+    seed_store                           some jobs, a breaker that is open, and a worker (tests/cli/seed_main.c)
     http METHOD PATH [BODY] [NAME:VALUE…]  a request with headers, and its answer; on the side `local` it is left out. A body
                                          @NAME is that of a file
     http … | COMMAND                     what a command of the system makes of that answer
@@ -52,9 +53,10 @@ class Player:
         self.work.mkdir()
         self.bin.mkdir()
         (self.bin / "redrive").symlink_to(BINARY)
-        seed = self.bin / "seed"
-        seed.write_text(f"#!/bin/sh\nexec {BUILD}/tests/cli/seed_jobs sqlite:redrive.db\n", "utf-8")
-        seed.chmod(0o755)
+        for name, program in (("seed", "seed_jobs"), ("seed_store", "seed_store")):
+            script = self.bin / name
+            script.write_text(f"#!/bin/sh\nexec {BUILD}/tests/cli/{program} sqlite:redrive.db\n", "utf-8")
+            script.chmod(0o755)
 
     def close(self):
         if self.server:
