@@ -85,6 +85,8 @@ class Player:
 
     def go_on(self, span):
         self.now_ms += int(span[:-1]) * UNITS_MS[span[-1]]
+        if self.server:
+            self.server.stop()
         self.close()
 
     def environment(self):
