@@ -1,7 +1,6 @@
-"""redrive top: one frame for a pipe, a live screen for a terminal."""
+"""redrive top: rates between two looks, and a live screen for a terminal."""
 
 import fcntl
-import json
 import os
 import pty
 import re
@@ -85,23 +84,6 @@ class Live:
         )
 
 
-def test_one_frame_without_a_terminal(redrive, seeded):
-    text = redrive.output("top", "--store", seeded)
-    lines = text.splitlines()
-    assert lines[0].startswith("redrive top  sqlite:")
-    assert lines[1].startswith("unhealthy ")
-    assert "1 worker, 1 of 4 slots busy" in lines[1]
-    assert "\x1b" not in text
-    rows = [line.split() for line in lines]
-    assert ["0", "0", "0", "5", "2", "0", "0", "0", "0", "0", "post"] in rows
-    assert ["1", "1", "1", "0", "0", "0", "3", "1", "0", "1", "texts"] in rows
-    assert ["1", "0", "0", "0", "0", "0", "0", "0", "0", "0", "zoo/animals"] in rows
-    (breaker,) = [row for row in rows if row and row[-1] == "mail" and row[0] == "open"]
-    assert breaker[1:3] == ["5", "2"]
-    assert any("seed-worker" in line for line in lines)
-    assert any("no such number ?[31m" in line for line in lines)
-
-
 def test_one_frame_has_real_rates_and_counts(redrive, store, tmp_path):
     config = tmp_path / "redrive.yaml"
     config.write_text(f"store: {store}\ntasks: {{quick: {{run: {{exec: ['true'], concurrency: 1}}}}}}\n", "utf-8")
@@ -121,17 +103,6 @@ def test_one_frame_has_real_rates_and_counts(redrive, store, tmp_path):
     finally:
         worker.kill()
         worker.wait(timeout=TIMEOUT_S)
-
-
-def test_an_empty_store_is_a_frame_too(redrive, store):
-    redrive.output("migrate", "--store", store)
-    text = redrive.output("top", "--once", "--store", store)
-    assert "healthy 1.00" in text and "QUEUE" in text
-
-
-def test_one_tenant(redrive, seeded):
-    text = redrive.output("top", "--once", "--store", seeded, "--tenant", "zoo")
-    assert "zoo/animals" in text and "texts" not in text and "mail" not in text
 
 
 def test_once_on_a_terminal_leaves_the_screen_alone(redrive, seeded):
@@ -199,9 +170,3 @@ def test_no_color_is_respected(redrive, seeded):
         os.write(top.master, b"q")
         assert top.end() == 0
         assert not re.search(rb"\x1b\[[0-9;]*m", top.seen)
-
-
-def test_a_drawing_is_not_passed_off_as_json(redrive, seeded):
-    result = redrive("top", "--once", "--json", "--store", seeded)
-    assert (result.returncode, result.stdout) == (2, "")
-    assert "redrive stats --json" in json.loads(result.stderr)["error"]["hint"]
