@@ -13,8 +13,9 @@ the same store, which starts with the first of them. Beside the programs of the 
     clock SPAN                           it is later by 90s, 5m, 2h or 3d; a server is started anew
 
 What a run chooses by itself is printed as something else: ids as 00000000-0000-7000-8000-000000000001 and so on, in the order
-of their first appearance; the tokens of claims as <token-1> and so on; <url>, <address>, <folder>, <host>, <pid>. A request may
-say such an id or token: the server gets the real one.
+of their first appearance; the tokens of claims as <token-1> and so on; <url>, <address>, <folder>, <host>, <pid>; <export> for the
+id of an export, and <span> for the time that a copy of a store or a batch has taken. A request may say such an id or token: the
+server gets the real one.
 """
 import contextlib
 import os
@@ -34,6 +35,8 @@ BEGIN_MS = 1767614400000  # 2026-01-05 12:00:00 UTC, a Monday
 UNITS_MS = {"s": 1000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
 ID = re.compile(r"\b[0-9a-f]{8}-[0-9a-f]{4}-7[0-9a-f]{3}-[0-9a-f]{4}-[0-9a-f]{12}\b")
 TOKEN = re.compile(r'(?<="token":")[0-9a-f]{16}(?=")')
+EXPORT = re.compile(r'"id":"[0-9a-f]{32}"')
+SPAN = re.compile(r'(?m)("seconds":|^took +|^.* (?:to|from) \S+ in )\d[\d.hms]*(?: s)?')
 HEADERS = ("Content-Type", "Location", "Retry-After", "Allow", "WWW-Authenticate", "Set-Cookie")
 
 
@@ -150,6 +153,7 @@ class Player:
         if self.server:
             text = re.sub(rf"\b{self.server.pid}\b", "<pid>", text)
         text = TOKEN.sub(lambda found: self.tokens.setdefault(found[0], f"<token-{len(self.tokens) + 1}>"), text)
+        text = SPAN.sub(r"\1<span>", EXPORT.sub('"id":"<export>"', text))
         return ID.sub(lambda found: self.ids.setdefault(found[0], f"00000000-0000-7000-8000-{len(self.ids) + 1:012}"), text)
 
 
