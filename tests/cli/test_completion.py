@@ -47,11 +47,6 @@ def complete_each(redrive, lines, tmp_path):
     return offered
 
 
-@pytest.fixture
-def complete(redrive, tmp_path):
-    return lambda *words: complete_each(redrive, [words], tmp_path)[0]
-
-
 def test_every_command_is_offered_below_its_parent(redrive, tmp_path):
     expected = {(*path, ""): sorted(child["name"] for child in node["commands"])
                 for path, node in redrive.commands() if node["commands"]}
@@ -78,21 +73,6 @@ def test_values_of_choices_are_offered(redrive, tmp_path):
         assert next(offered) == choices, line
         assert next(offered) == choices, line
         assert next(offered)[0] == choices[0], line
-
-
-def test_begun_words_are_completed(complete):
-    assert complete("comp") == ["completion"]
-    assert complete("--json", "completion", "b") == ["bash"]
-    assert complete("version", "--log-f") == ["--log-format"]
-    assert complete("help", "completion", "") == ["bash", "fish", "zsh"]
-    assert complete("__") == []
-    assert complete("nonsense", "") == []
-
-
-@pytest.mark.parametrize("cursor", ["0", "3", "-1", "x", "", "99999999999999999999"])
-def test_cursor_beside_the_line_is_refused(redrive, cursor):
-    result = redrive("__complete", "--", cursor, "redrive", "version")
-    assert (result.returncode, result.stdout) == (2, "")
 
 
 def read_until(master, wanted, deadline):

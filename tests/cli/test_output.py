@@ -1,8 +1,7 @@
-"""Colours, terminals, and output that gets lost."""
+"""Colours and widths of terminals, and a reader that went away."""
 
 import os
 import signal
-import subprocess
 
 import pytest
 
@@ -38,12 +37,6 @@ def test_empty_no_color_is_not_set(redrive):
     assert b"\x1b[1m" in redrive.on_terminal("help", env={"NO_COLOR": ""})[1]
 
 
-def test_pipe_gets_colour_only_on_demand(redrive):
-    assert "\x1b" not in redrive.output("help")
-    assert "\x1b[1m" in redrive.output("help", "--color", "always")
-    assert "\x1b[1m" in redrive.output("help", "--color", "always", env={"NO_COLOR": "1"})
-
-
 def widest(text):
     """Examples are not filled, so that they can be copied."""
     return max(len(line) for line in text.decode().splitlines() if "source <(" not in line)
@@ -56,51 +49,6 @@ def test_lines_fit_the_terminal(redrive):
     assert widest(redrive.on_terminal(*call, env={"COLUMNS": "60"})[1]) <= 60
     assert 80 < widest(redrive.on_terminal(*call, columns=500)[1]) <= 100
     assert 60 < widest(redrive.on_terminal(*call, env={"COLUMNS": "nonsense"})[1]) <= 80
-
-
-@pytest.mark.parametrize("words", [[], ["--help"], ["version"], ["completion", "bash"]])
-def test_full_disk_is_a_failure(redrive, words):
-    with open("/dev/full", "wb") as full:
-        result = redrive(*words, stdout=full)
-    assert result.returncode == 1
-    assert result.stderr == (
-        "redrive: cannot write standard output\n  No space left on device\n"
-    )
-
-
-def test_full_disk_is_reported_as_json_too(redrive):
-    with open("/dev/full", "wb") as full:
-        result = redrive("version", "--json", stdout=full)
-    assert result.returncode == 1
-    assert result.stderr.startswith('{"error":{"code":"IO","message":"cannot write')
-
-
-def test_wrong_use_keeps_its_exit_code_when_the_disk_is_full(redrive):
-    with open("/dev/full", "wb") as full:
-        assert redrive("--jsno", stdout=full).returncode == 2
-
-
-def shell(redrive, script):
-    return subprocess.run(
-        ["sh", "-c", script, redrive.binary],
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        timeout=redrive.timeout,
-        check=False,
-    )
-
-
-def test_closed_stdout_is_a_failure_if_there_is_something_to_say(redrive):
-    result = shell(redrive, 'exec "$0" version >&-')
-    assert result.returncode == 1
-    assert result.stderr == "redrive: cannot write standard output\n  Bad file descriptor\n"
-
-
-def test_closed_stderr_leaves_the_exit_code(redrive):
-    assert shell(redrive, 'exec "$0" --jsno 2>&-').returncode == 2
-    assert shell(redrive, 'exec "$0" version 2>&- <&-').stdout == "redrive 0.1.0\n"
 
 
 @pytest.mark.parametrize("restore", [True, False])
