@@ -1,6 +1,5 @@
 """Files with secrets that other users can read: told by `config check`, `doctor`, `serve` and `work`."""
 
-import json
 import os
 import re
 import signal
@@ -12,8 +11,6 @@ from tests.kit.program import BINARY, environment
 
 HASH = "sha256:" + "ab" * 32
 TOKENS = f"tokens: [{{name: eye, hash: '{HASH}', scopes: [read]}}]\n"
-SECRET = "'whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw'"
-HTTP = "tasks: {{t: {{run: {{http: {{url: 'http://127.0.0.1:1/', {0}}}}}}}}}\n"
 
 
 def write(path, name, text, mode):
@@ -33,62 +30,9 @@ def check(redrive, path, **env):
     return told
 
 
-@pytest.mark.parametrize(
-    "text, holds",
-    [
-        (TOKENS, "tokens"),
-        ("store: redis://:hunter2@127.0.0.1:1/0\n", "the password of the store"),
-        (HTTP.format(f"secret: {SECRET}"), "secrets of run.http"),
-        (HTTP.format("headers: {authorization: 'Bearer x'}"), "secrets of run.http"),
-    ],
-)
-def test_a_configuration_with_secrets_is_for_its_owner(redrive, tmp_path, text, holds):
-    file = write(tmp_path, "redrive.yaml", text, 0o644)
-    assert check(redrive, tmp_path) == [("redrive.yaml", holds)]
-    result = redrive("config", "check", "--json", cwd=tmp_path)
-    assert json.loads(result.stdout)["warnings"] == 1
-    assert "hunter2" not in result.stderr and "whsec" not in result.stderr
-    for mode, n in ((0o600, 0), (0o604, 1), (0o400, 0), (0o602, 1)):
-        file.chmod(mode)
-        assert len(check(redrive, tmp_path)) == n, oct(mode)
-
-
 def test_a_group_may_read_what_root_shares_with_it(redrive, tmp_path):
     write(tmp_path, "redrive.yaml", TOKENS, 0o640)
     assert len(check(redrive, tmp_path)) == (0 if os.geteuid() == 0 else 1)
-
-
-@pytest.mark.parametrize(
-    "text",
-    [
-        "retry: {max_attempts: 3}\n",
-        "store: redis://127.0.0.1:1/0\n",
-        HTTP.format("secret: '${SECRET}', headers: {Authorization: 'Bearer ${SECRET}', X-Place: here}"),
-    ],
-)
-def test_a_configuration_without_secrets_is_for_all(redrive, tmp_path, text):
-    write(tmp_path, "redrive.yaml", text, 0o644)
-    assert check(redrive, tmp_path, SECRET=SECRET.strip("'")) == []
-
-
-def test_the_file_is_not_blamed_for_a_password_from_elsewhere(redrive, tmp_path):
-    write(tmp_path, "redrive.yaml", "retry: {max_attempts: 3}\n", 0o644)
-    assert check(redrive, tmp_path, REDRIVE_STORE="redis://:hunter2@127.0.0.1:1/0") == []
-
-
-def test_a_dotenv_with_secrets_is_for_its_owner(redrive, tmp_path):
-    write(tmp_path, "redrive.yaml", HTTP.format("secret: '${SECRET}'"), 0o644)
-    file = write(tmp_path, ".env", f"SECRET={SECRET}\n", 0o644)
-    assert check(redrive, tmp_path) == [(".env", "secrets of run.http")]
-    assert check(redrive, tmp_path, SECRET=SECRET.strip("'")) == []
-    file.write_text("REDRIVE_STORE=redis://:hunter2@127.0.0.1:1/0\nSECRET=x\n")
-    (tmp_path / "redrive.yaml").write_text("{}\n")
-    assert check(redrive, tmp_path) == [(".env", "the password of the store")]
-    file.chmod(0o600)
-    assert check(redrive, tmp_path) == []
-    file.chmod(0o644)
-    file.write_text("REDRIVE_LOG_LEVEL=info\n")
-    assert check(redrive, tmp_path) == []
 
 
 @pytest.fixture
@@ -101,17 +45,6 @@ def exposed(tmp_path):
     )
     write(tmp_path, "redrive.yaml", text, 0o600)
     return tmp_path
-
-
-def test_a_password_file_is_for_its_owner(redrive, exposed):
-    assert check(redrive, exposed) == [(f"{exposed}/shop.password", "a password")]
-    result = redrive("doctor", "--json", cwd=exposed)
-    found = [item for item in json.loads(result.stdout)["items"] if item["check"] == "secrets"]
-    assert [(item["status"], item["hint"]) for item in found] == [("warn", f"chmod 600 {exposed}/shop.password")]
-    assert "(mode 0644)" in found[0]["text"]
-    (exposed / "shop.password").chmod(0o600)
-    result = redrive("doctor", "--json", cwd=exposed)
-    assert [item["status"] for item in json.loads(result.stdout)["items"] if item["check"] == "secrets"] == ["ok"]
 
 
 def test_a_private_key_is_for_its_owner(redrive, tmp_path):
