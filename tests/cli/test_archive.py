@@ -2,7 +2,6 @@
 
 import json
 import os
-import re
 import signal
 import stat
 import subprocess
@@ -11,7 +10,7 @@ import time
 
 import pytest
 
-from tests.cli.jobs import EVERY_STATE, Store, jobs_in, path_of
+from tests.cli.jobs import EVERY_STATE, Store, jobs_in
 from tests.kit.program import BINARY, TIMEOUT_S, environment
 
 MANY = 5000
@@ -64,80 +63,6 @@ def test_every_job_arrives_as_it_was(full, tmp_path):
     assert new.json("stats")["counters"] == old.json("stats")["counters"]
     again = answer("import", "--store", new.url, file)
     assert (again["copied"], again["skipped_records"]) == (0, written["records"])
-
-
-def test_the_summaries_are_for_people(full, tmp_path):
-    old, new = full
-    file = tmp_path / "jobs.jsonl"
-    result = run("export", "--store", old.url, file)
-    assert result.stdout.startswith(f"exported {len(EVERY_STATE)} jobs, ") and result.stderr == ""
-    assert "the file is whole" in run("import", "--check", file).stdout
-    result = run("import", "--store", new.url, file)
-    assert result.stdout.rstrip().endswith("checked in the store")
-    result = run("export", "--store", old.url, file)
-    assert result.returncode == 1 and "--force replaces it" in result.stderr
-    assert run("export", "--force", "--store", old.url, file).returncode == 0
-
-
-def test_standard_output_and_input(full):
-    old, new = full
-    written = run("export", "--store", old.url, "-")
-    assert written.returncode == 0 and f"{len(EVERY_STATE)} jobs" in written.stderr
-    taken = answer("import", "--store", new.url, "-", stdin=None, input=written.stdout)
-    assert (taken["copied"], taken["compared"]) == (len(EVERY_STATE), False)
-
-
-def test_a_file_that_is_cut_off_says_where_and_goes_on(full, tmp_path):
-    old, new = full
-    file, part = tmp_path / "jobs.jsonl", tmp_path / "part.jsonl"
-    answer("export", "--store", old.url, file)
-    lines = file.read_bytes().splitlines(keepends=True)
-    middle = next(i for i, line in enumerate(lines) if b'"kind":"job"' in line) + 5
-    part.write_bytes(b"".join(lines[:middle]) + lines[middle][:20])
-    error = answer("import", "--store", new.url, part, code=1)
-    assert error["code"] == "CORRUPT" and f"cut off in line {middle + 1}" in error["message"]
-    taken = int(re.match(r"(\d+) jobs", error["hint"])[1])
-    assert taken == jobs_in(new) == 5
-    assert answer("import", "--store", new.url, file)["copied"] == len(EVERY_STATE) - taken
-
-
-@pytest.mark.parametrize("damage, text", [
-    (lambda lines: lines[:3] + [lines[3].replace(b":", b";", 1)] + lines[4:], "line 4 is not as it was written"),
-    (lambda lines: lines[:3] + [lines[2]] + lines[3:], "line 4 is not as it was written"),
-    (lambda lines: lines[:-1], "cut off after line"),
-    (lambda lines: lines + [b"\n"], "something after line"),
-    (lambda lines: [lines[0].replace(b'"format":1', b'"format":2')] + lines[1:], "format 2, this program reads format 1"),
-    (lambda lines: lines[1:], "no export of a store"),
-    (lambda lines: [], "no export of a store"),
-])
-def test_a_damaged_file_is_refused(full, tmp_path, damage, text):
-    old, new = full
-    file = tmp_path / "jobs.jsonl"
-    answer("export", "--store", old.url, file)
-    file.write_bytes(b"".join(damage(file.read_bytes().splitlines(keepends=True))))
-    error = answer("import", "--check", file, code=1 if "no export" not in text else 2)
-    assert text in error["message"], error
-    assert not os.path.exists(path_of(new))
-
-
-def test_a_store_with_other_jobs_is_refused_unless_asked_for(full, tmp_path):
-    old, new = full
-    file = tmp_path / "jobs.jsonl"
-    answer("export", "--store", old.url, file)
-    new.output("enqueue", "mail", "--id", "mine")
-    assert "--into-existing" in answer("import", "--store", new.url, file, code=1)["hint"]
-    assert jobs_in(new) == 1
-    for copied in (len(EVERY_STATE), 0):
-        assert answer("import", "--into-existing", "--store", new.url, file)["copied"] == copied
-    assert jobs_in(new) == len(EVERY_STATE) + 1
-
-
-def test_no_store_is_made_for_a_file_that_is_no_export(stores, tmp_path):
-    (tmp_path / "list").write_text('{"id":"a"}\n')
-    assert "no export" in answer("import", "--store", stores[1].url, tmp_path / "list", code=2)["message"]
-    assert answer("import", "--store", stores[1].url, tmp_path / "nothing", code=1)["code"] == "NOT_FOUND"
-    assert os.listdir(stores[1].directory) == []
-    assert "memory" in answer("export", "--store", "memory:", tmp_path / "f", code=2)["message"]
 
 
 def test_an_import_that_is_killed_goes_on(stores, tmp_path):

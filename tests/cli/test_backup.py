@@ -150,17 +150,6 @@ def url_export(store, url):
     return other.output("jobs", "export", "--format", "jsonl")
 
 
-def test_file_that_is_there_is_kept_without_force(store, tmp_path):
-    store.seed({"state": "queued", "id": "a"})
-    copy = tmp_path / "copy.db"
-    copy.write_text("mine", "utf-8")
-    [error] = store.refusal("backup", str(copy))
-    assert "the file exists" in error["message"] and "--force" in error["hint"]
-    assert copy.read_text("utf-8") == "mine" and beside(copy) == ["copy.db"]
-    assert store.json("backup", "--force", str(copy))["jobs"] == 1
-    assert counted(copy) == {"queued": 1}
-
-
 @pytest.mark.parametrize("part", ["", "-wal", "-shm"])
 def test_store_itself_is_never_replaced(store, tmp_path, part):
     store.seed({"state": "queued", "id": "a"})
@@ -172,45 +161,6 @@ def test_store_itself_is_never_replaced(store, tmp_path, part):
         reader.close()
     assert "the store itself" in error["message"]
     assert store.ids("jobs", "list") == ["a"]
-
-
-def test_log_of_another_database_beside_the_copy_is_refused(store, tmp_path):
-    store.seed({"state": "queued", "id": "a"})
-    (tmp_path / "copy.db-wal").write_text("of an older copy", "utf-8")
-    [error] = store.refusal("backup", "--force", "copy.db")
-    assert "log of another database" in error["message"]
-    assert beside(tmp_path / "copy.db") == ["copy.db-wal"]
-
-
-@pytest.mark.parametrize("target,word", [("nowhere/copy.db", "No such file"), ("folder", "no plain file")])
-def test_bad_target_is_refused(store, tmp_path, target, word):
-    (tmp_path / "folder").mkdir()
-    store.seed({"state": "queued", "id": "a"})
-    [error] = store.refusal("backup", "--force", target)
-    assert "cannot write the backup" in error["message"] and word in error["message"]
-
-
-def test_there_must_be_a_store(store, tmp_path):
-    [error] = store.refusal("backup", "copy.db")
-    assert error["code"] == "NOT_FOUND"
-    (tmp_path / "jobs.db").write_bytes(b"")
-    [error] = store.refusal("backup", "copy.db")
-    assert "empty" in error["message"]
-    assert not (tmp_path / "copy.db").exists() and beside(tmp_path / "copy.db") == []
-
-
-@pytest.mark.parametrize("url,word", [
-    ("postgres://127.0.0.1:1/jobs", "pg_dump --format=custom --schema=redrive"),
-    ("postgresql://127.0.0.1:1/jobs", "pg_dump"),
-    ("redis://127.0.0.1:1", "redis-cli --rdb"),
-    ("memory:", "sqlite:FILE"),
-])
-def test_other_stores_name_their_own_means(store, tmp_path, url, word):
-    """Without a connection to their servers: these are not there."""
-    store.url = url
-    [error] = store.refusal("backup", "copy.db", code=2)
-    assert "cannot copy" in error["message"] and word in error["hint"]
-    assert not (tmp_path / "copy.db").exists()
 
 
 def test_damaged_store_makes_no_backup(store, tmp_path):

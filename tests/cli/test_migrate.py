@@ -1,4 +1,4 @@
-"""`redrive migrate`: an empty, an older, a current and a newer store."""
+"""`redrive migrate`: an older and a newer store. Others: transcripts/maintenance.md."""
 
 import json
 import sqlite3
@@ -34,28 +34,6 @@ def older(redrive, tmp_path):
     redrive.output("enqueue", "t", "--id", "a", "--deadline", "1h", cwd=tmp_path)
     script(tmp_path / "redrive.db", BACK_TO_2)
     return tmp_path
-
-
-def test_an_empty_store_is_set_up(redrive, tmp_path):
-    assert "would be set up" in redrive.output("migrate", "--dry-run", cwd=tmp_path)
-    assert list(tmp_path.iterdir()) == []
-    answer = json.loads(redrive.output("migrate", "--json", cwd=tmp_path))
-    assert answer == {"from": 0, "to": NEWEST, "changed": True, "dry_run": False}
-    assert version(tmp_path / "redrive.db") == NEWEST
-
-
-def test_an_empty_file_is_set_up(redrive, tmp_path):
-    (tmp_path / "redrive.db").touch()
-    assert "would be set up" in redrive.output("migrate", "-n", cwd=tmp_path)
-    assert f"set up with schema version {NEWEST}" in redrive.output("migrate", cwd=tmp_path)
-
-
-def test_a_folder_that_is_not_there_is_told_before_it_is_tried(redrive, tmp_path):
-    for words in (["migrate", "-n"], ["migrate"], ["stats"], ["enqueue", "t"]):
-        result = redrive(*words, "--store", "sqlite:none/a.db", cwd=tmp_path)
-        assert (result.returncode, result.stdout) == (1, "")
-        assert "its folder is not there" in result.stderr
-    assert list(tmp_path.iterdir()) == []
 
 
 def test_an_older_store_is_brought_up_to_date(redrive, older):
@@ -99,13 +77,6 @@ def test_commands_migrate_by_themselves(redrive, older):
     assert version(older / "redrive.db") == NEWEST
 
 
-def test_a_current_store_is_left_alone(redrive, tmp_path):
-    redrive.output("migrate", cwd=tmp_path)
-    assert "nothing to do" in redrive.output("migrate", cwd=tmp_path)
-    answer = json.loads(redrive.output("migrate", "-n", "--json", cwd=tmp_path))
-    assert answer == {"from": NEWEST, "to": NEWEST, "changed": False, "dry_run": True}
-
-
 @pytest.mark.parametrize("words", [[], ["--dry-run"]])
 def test_a_newer_store_is_refused(redrive, tmp_path, words):
     redrive.output("migrate", cwd=tmp_path)
@@ -115,10 +86,3 @@ def test_a_newer_store_is_refused(redrive, tmp_path, words):
     assert "schema version 99" in result.stderr
     assert "newer redrive" in result.stderr
     assert version(tmp_path / "redrive.db") == 99
-
-
-def test_what_is_no_store_is_refused(redrive, tmp_path):
-    (tmp_path / "redrive.db").write_text("some text that is no database, and is long enough\n" * 20)
-    result = redrive("migrate", cwd=tmp_path)
-    assert (result.returncode, result.stdout) == (1, "")
-    assert "not a SQLite database" in result.stderr

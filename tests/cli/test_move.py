@@ -82,28 +82,6 @@ def test_every_job_arrives_as_it_was(full):
     assert full.new.json("stats")["counters"] == full.old.json("stats")["counters"]
 
 
-def test_the_summary_is_for_people(full):
-    result = full.run()
-    assert (result.returncode, result.stderr) == (0, "")
-    assert result.stdout.startswith(f"moved {len(EVERY_STATE)} jobs from sqlite:/")
-    assert "dead letters 4" in result.stdout
-    assert result.stdout.rstrip().endswith("checked in both")
-    # The same words for the same file, whether it had to be made or was there.
-    place = f"from sqlite:{path_of(full.old)} to sqlite:{path_of(full.new)} in "
-    assert place in result.stdout
-    again = full.run()
-    assert again.returncode == 0
-    assert place in again.stdout
-    assert f"moved 0 jobs, {len(EVERY_STATE)} were there already," in again.stdout
-
-
-def test_dead_letters_can_be_redriven_in_the_new_store(full):
-    full.json()
-    full.new.output("dlq", "retry", "net-1")
-    assert full.new.state("net-1") == "queued"
-    assert full.old.state("net-1") == "dead_letter"
-
-
 def test_many_jobs_take_seconds(pair):
     pair.seed_many()
     answer = pair.json()
@@ -181,25 +159,6 @@ def test_a_planted_difference_is_found(full, sql, text):
     assert error["code"] == "STATE" and text in error["detail"]
 
 
-def test_a_job_that_was_worked_on_is_left_alone(full):
-    full.json()
-    full.new.output("jobs", "cancel", "queued-1")
-    result = full.run("--json")
-    answer = json.loads(result.stdout)
-    assert result.returncode == 1
-    assert answer["differing"] == 1
-    assert answer["difference"] == "job queued-1 of tenant default: state"
-    assert full.new.state("queued-1") == "cancelled"
-
-
-def test_a_dry_run_makes_nothing(full):
-    answer = full.json("--dry-run")
-    assert (answer["jobs"], answer["copied"], answer["hash_to"]) == (len(EVERY_STATE), 0, None)
-    assert os.listdir(full.new.directory) == []
-    assert full.run("-n").stdout.startswith(f"would move {len(EVERY_STATE)} jobs")
-    assert full.json()["hash_from"] == answer["hash_from"]
-
-
 def test_a_worker_that_is_alive_is_a_reason_not_to(pair):
     seed = BINARY.parent / "tests" / "cli" / "seed_store"
     subprocess.run([seed, pair.old.url], check=True, timeout=TIMEOUT_S, stdin=subprocess.DEVNULL)
@@ -223,29 +182,6 @@ def test_the_workers_that_are_alive_are_counted_and_named(pair):
     assert "worker-more" not in error["detail"] and error["detail"].endswith("; and 1 more")
 
 
-def test_a_store_with_other_jobs_is_refused_unless_asked_for(full):
-    full.new.output("enqueue", "mail", "--id", "mine")
-    error = full.refusal()
-    assert "mine" in error["detail"] and "--into-existing" in error["hint"]
-    for copied in (len(EVERY_STATE), 0):
-        assert full.json("--into-existing")["copied"] == copied
-    assert jobs_in(full.new) == len(EVERY_STATE) + 1
-    counters = full.new.json("stats")["counters"]
-    assert counters["jobs_received"] == full.old.json("stats")["counters"]["jobs_received"] + 1
-
-
-def test_both_ends_may_not_be_the_same(full):
-    os.symlink(path_of(full.old), path_of(full.new))
-    error = full.refusal(code=2)
-    assert "same store" in error["message"]
-
-
-def test_a_source_that_is_not_there_is_not_made(pair):
-    error = pair.refusal()
-    assert error["code"] == "NOT_FOUND"
-    assert os.listdir(pair.old.directory) == os.listdir(pair.new.directory) == []
-
-
 @pytest.mark.parametrize("side", ["old", "new"])
 @pytest.mark.parametrize("version, text", [(99, "newer redrive"), (2, "redrive migrate --store")])
 def test_a_schema_of_another_version_is_refused(full, side, version, text):
@@ -255,11 +191,6 @@ def test_a_schema_of_another_version_is_refused(full, side, version, text):
     assert f"schema version {version}" in error["message"] and text in error["hint"]
 
 
-def test_memory_is_no_place_to_move_to(full):
-    full.words[-1] = "memory:"
-    assert "gone with this process" in full.refusal(code=2)["message"]
-
-
 @pytest.mark.skipif(os.geteuid() == 0, reason="root may write anywhere")
 def test_a_folder_without_rights_is_told(full):
     os.chmod(full.new.directory, 0o500)
@@ -267,12 +198,6 @@ def test_a_folder_without_rights_is_told(full):
         assert full.refusal()["code"] == "DENIED"
     finally:
         os.chmod(full.new.directory, 0o700)
-
-
-def test_both_ends_must_be_named(redrive):
-    result = redrive("move", "--from", "sqlite:a.db")
-    assert result.returncode == 2
-    assert "--to is missing" in result.stderr
 
 
 @pytest.mark.parametrize("words", [[], ["--into-existing"]])
