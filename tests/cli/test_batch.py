@@ -228,102 +228,6 @@ def test_new_records_among_known_ones_are_taken(place):
     assert sorted(job for job, *_ in place.runs()) == sorted(record["id"] for record in everything)
 
 
-def test_records_are_known_for_ever_and_only_in_their_task(place):
-    name = place.write("a.jsonl", records_of(3))
-    assert place.run("rec", name)[1]["new"] == 3
-    code, summary, _ = place.run("rec", name)
-    assert (code, summary["new"], summary["known"]) == (0, 0, 3)
-    code, summary, _ = place.run("other", name)
-    assert (code, summary["new"], summary["successful"]) == (0, 3, 3)
-    assert place.run("other", name)[1]["known"] == 3
-    ids = place.query("SELECT id FROM jobs_by_status WHERE type = 'other' ORDER BY id")
-    assert ids == [("other/r0",), ("other/r1",), ("other/r2",)]
-    assert len(place.runs()) == 6
-
-
-def test_csv_rows_are_objects_of_strings(place):
-    (place.path / "a.csv").write_text('﻿sample_id,n,text\r\nS-1,07,"a ""b""\nc"\r\nS-2,,\r\n', "utf-8")
-    code, summary, err = place.run("rec", "a.csv")
-    assert (code, summary["new"], err) == (0, 2, "")
-    results = dict(place.query("SELECT sample_id, payload FROM final_results"))
-    assert json.loads(results["S-1"]) == {"sample_id": "S-1", "n": "07", "text": 'a "b"\nc'}
-    assert json.loads(results["S-2"]) == {"sample_id": "S-2", "n": "", "text": ""}
-
-
-def test_standard_input_is_guessed_or_told(place):
-    assert place.run("rec", "-", stdin='{"id": 1}\n{"id": 2}')[1]["new"] == 2
-    assert place.run("rec", "-", stdin="id\n3\n")[1]["new"] == 1
-    assert place.run("rec", "-", "--format", "csv", stdin="id\n4\n")[1]["new"] == 1
-    assert place.run("rec", "-", stdin="")[1]["records"] == 0
-    assert place.states() == {"completed": 4}
-
-
-def test_payload_is_kept_byte_for_byte(place):
-    line = '{"id": "x",  "v": [1.50, 1e3 , "\\u00e9"]}'
-    place.run("rec", "-", stdin=line + "\n")
-    assert place.query("SELECT payload FROM final_results") == [(line,)]
-
-
-def test_id_and_payload_fields_can_be_named(place):
-    name = place.write("a.jsonl", [{"key": 17, "id": "no", "body": {"v": 1}}])
-    assert place.run("rec", name, "--id-field", "key", "--payload-field", "body")[1]["new"] == 1
-    assert place.query("SELECT sample_id, payload FROM final_results") == [("17", '{"v": 1}')]
-
-
-def test_bad_records_are_told_by_line_and_cost_no_other(place):
-    text = '{"id": 1}\nnonsense\n{"no": "id"}\n{"id": [1]}\n{"id": "' + "x" * 300 + '"}\n\n{"id": 2}\n'
-    (place.path / "a.jsonl").write_text(text, "utf-8")
-    code, summary, err = place.run("rec", "a.jsonl")
-    assert code == 1
-    assert (summary["records"], summary["new"], summary["invalid"]) == (6, 2, 4)
-    assert summary["successful"] == 2
-    messages = [json.loads(line) for line in err.splitlines()]
-    warned = [m["warning"]["message"] for m in messages if "warning" in m]
-    assert len(warned) == 4
-    assert warned[0] == "line 2: not JSON"
-    assert warned[1] == "line 3: the record has no id"
-    assert warned[2].startswith("line 4: an id is a string")
-    assert warned[3].startswith("line 5: ")
-    assert messages[-1]["error"]["message"] == "4 records of the input were refused"
-
-
-def test_only_the_first_bad_records_are_told(place):
-    (place.path / "a.jsonl").write_text("x\n" * 50 + '{"id": 1}\n', "utf-8")
-    code, summary, err = place.run("rec", "a.jsonl")
-    assert (code, summary["invalid"], summary["successful"]) == (1, 50, 1)
-    assert sum("warning" in line for line in err.splitlines()) == 20
-
-
-def test_strict_stops_at_the_first_bad_record(place):
-    (place.path / "a.jsonl").write_text('{"id": 1}\nx\n{"id": 2}\n', "utf-8")
-    code, summary, err = place.run("rec", "a.jsonl", "--strict")
-    assert code == 1 and "line 2" in err
-    assert (summary["new"], summary["invalid"], summary["successful"]) == (1, 1, 1)
-    (place.path / "a.jsonl").write_text('{"id": 1}\n{"id": 2}\n', "utf-8")
-    code, summary, _ = place.run("rec", "a.jsonl", "--strict")
-    assert (code, summary["new"], summary["known"]) == (0, 1, 1)
-
-
-@pytest.mark.parametrize(
-    "words, code, message",
-    [
-        (("rek", "a.jsonl"), 2, "did you mean 'rec'"),
-        (("rec", "missing.jsonl"), 1, "cannot read the records"),
-        (("rec", "."), 1, "cannot read the records"),
-        (("idle", "a.jsonl"), 2, "does not say how it is run"),
-        (("rec", "a.jsonl", "--store", "memory:"), 2, "outlives it"),
-        (("rec", "a.csv"), 2, "there is no column"),
-    ],
-)
-def test_what_cannot_be_done_is_said(place, words, code, message):
-    place.write("a.jsonl", records_of(1))
-    (place.path / "a.csv").write_text("a,b\n1,2\n", "utf-8")
-    result, _, err = place.run(*words)
-    assert result == code, err
-    assert message in err
-    assert place.runs() == []
-
-
 # ---- While it runs --------------------------------------------------------------------------------
 
 
@@ -390,16 +294,6 @@ def test_each_result_is_a_line_of_its_own(redrive, tmp_path):
     assert [json.loads(line)["result"] for line in lines.splitlines()] == ["done", "done"]
 
 
-@pytest.mark.parametrize("option", ["--results", "--dead"])
-def test_exports_do_not_mix_with_the_summary(redrive, tmp_path, option):
-    (tmp_path / "redrive.yaml").write_text("tasks: {shout: {run: {exec: [cat]}}}\n")
-    (tmp_path / "a.jsonl").write_text('{"id": 1}\n')
-    result = redrive("batch", "shout", "a.jsonl", option, "-", cwd=tmp_path)
-    assert (result.returncode, result.stdout) == (2, "")
-    assert "redrive jobs export --task shout" in result.stderr
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["a.jsonl", "redrive.yaml"]
-
-
 def test_results_and_dead_records_are_exported(place):
     records = records_of(4) + [{"id": "bad", "payload": {"fails": 9, "how": "PERMANENT_FAIL"}}]
     name = place.write("a.jsonl", [*records, {"id": "null"}])
@@ -430,14 +324,6 @@ def test_paths_of_the_configuration_are_used(place):
     assert len((place.path / "dead" / "rec.jsonl").read_text("utf-8").splitlines()) == 1
     for name in ("queue/redrive.db", "results/rec.jsonl", "dead/rec.jsonl"):
         assert (place.path / name).stat().st_mode & 0o777 == 0o600, name
-
-
-def test_place_of_an_export_is_looked_at_before_the_work(place):
-    place.write("in.jsonl", records_of(1))
-    code, _, err = place.run("rec", "in.jsonl", "--results", "/dev/stdout")
-    assert code == 1
-    assert "plain file" in err
-    assert place.runs() == [] and not (place.path / "redrive.db").exists()
 
 
 @pytest.mark.parametrize("broken", ["import no_such_module_here", "raise SystemExit(3)", None])
@@ -477,26 +363,3 @@ def test_records_that_are_left_running_are_a_failure(place):
     code, summary, errors = place.run("rec", place.write("second.jsonl", [{"id": "b"}]))
     assert (code, summary["successful"], summary["running"]) == (1, 0, 1), errors
     assert "1 job is left running" in errors
-
-
-def test_a_line_that_is_not_json_is_named(place):
-    (place.path / "in.jsonl").write_text('{"id":"a"}\nnot json\n{"id":"b"}\n', "utf-8")
-    code, summary, errors = place.run("rec", "in.jsonl")
-    assert code == 1
-    assert (summary["invalid"], summary["successful"]) == (1, 2)
-    assert '"line 2: not JSON"' in errors and "not json" in errors
-
-
-def test_a_guess_that_was_wrong_can_be_corrected(place):
-    (place.path / "in.txt").write_text('not json\n{"id":"a"}\n', "utf-8")
-    code, _, errors = place.run("rec", "in.txt")
-    assert code == 1 and "--format jsonl" in errors
-    code, summary, errors = place.run("rec", "in.txt", "--format", "jsonl")
-    assert (code, summary["successful"]) == (1, 1) and '"line 1: not JSON"' in errors
-
-
-def test_a_task_that_is_not_declared_is_wrong_usage(place):
-    code, _, errors = place.run("rek", place.write("in.jsonl", [{"id": "a"}]))
-    assert code == 2
-    assert "no task 'rek' in the configuration" in errors and "did you mean 'rec'?" in errors
-    assert not (place.path / "redrive.db").exists()
