@@ -1,5 +1,5 @@
-/* skew.c - loaded into a program before the C library: a wall clock that is SKEW_S seconds off, or, where WALL_MS is set, stands
- * still at that time (milliseconds since 1970). */
+/* skew.c - loaded into a program before the C library: a wall clock that is SKEW_S seconds off, or,
+ * where WALL_MS is set, stands still at that time (milliseconds since 1970). */
 #define _GNU_SOURCE
 #include <stdlib.h>
 #include <sys/syscall.h>
