@@ -79,17 +79,16 @@ static void check_who(const struct http_request *r)
         FUZZ_CHECK(http_header(r, "Last-Event-ID").len > 0);
 }
 
-static void check_query(struct http_request *r, unsigned allows)
+static void check_query(struct http_request *r, unsigned uses)
 {
     struct redrive_err err = {0};
     struct job_query query;
     uint32_t kinds;
-    int rc = 0;
-    job_query_init(&query, STR("x"), allows, ORDER_NEWEST, INT64_C(1800000000000), &r->arena);
-    for (size_t i = 0; rc == 0 && i < r->n_query; i++)
-        rc = job_query_add(&query, r->query[i].name, r->query[i].value, &err);
-    if (rc == 0)
-        rc = job_query_finish(&query, &err);
+    bool goes_on = true;
+    job_query_init(&query, STR("x"), uses, ORDER_NEWEST, INT64_C(1800000000000), &r->arena, &err);
+    for (size_t i = 0; goes_on && i < r->n_query; i++)
+        goes_on = job_query_add(r->query[i].name, r->query[i].value, &query);
+    const int rc = job_query_finish(&query);
     FUZZ_CHECK(rc == 0 || err.message[0] != '\0');
     FUZZ_CHECK(rc < 0 || query.filter.limit <= STORE_PAGE_MAX);
     FUZZ_CHECK(str_is(query.filter.tenant, "x"));
@@ -107,9 +106,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     check_headers(&request, rest);
     check_who(&request);
     if (!request.refusal) {
-        check_query(&request, JOB_QUERY_STATE | JOB_QUERY_PAGE);
-        check_query(&request, JOB_QUERY_LIMITS);
-        check_query(&request, 0);
+        check_query(&request, JOB_QUERY_JOBS | JOB_QUERY_STATE | JOB_QUERY_PAGE);
+        check_query(&request, JOB_QUERY_JOBS | JOB_QUERY_LIMITS | JOB_QUERY_PURGE);
+        check_query(&request, JOB_QUERY_COUNTS);
     }
     arena_release(&request.arena);
     return 0;

@@ -12,13 +12,13 @@
 
 static bool is_name(struct str name)
 {
-    return name.len > 0 && name.len <= BODY_NAME_MAX;
+    return name.len > 0 && name.len <= FIELD_NAME_MAX;
 }
 
 static void check_failed(const struct redrive_err *err, const char *field)
 {
     FUZZ_CHECK(err->code < 0 && err->message[0] != '\0');
-    FUZZ_CHECK(strlen(field) < BODY_FIELD_MAX);
+    FUZZ_CHECK(strlen(field) < FIELD_PLACE_MAX);
 }
 
 static void try_jobs(struct str text, struct str key, struct arena *arena)
@@ -33,7 +33,7 @@ static void try_jobs(struct str text, struct str key, struct arena *arena)
     for (size_t i = 0; i < body.n; i++) {
         const struct job_spec *spec = &body.specs[i];
         FUZZ_CHECK(str_is(spec->tenant, "x") && is_name(spec->task));
-        FUZZ_CHECK(spec->id.len <= BODY_NAME_MAX && (!key.ptr || spec->id.len > 0));
+        FUZZ_CHECK(spec->id.len <= FIELD_NAME_MAX && (!key.ptr || spec->id.len > 0));
         FUZZ_CHECK(spec->priority >= -100 && spec->priority <= 100);
         FUZZ_CHECK(!spec->payload.ptr || json_check(spec->payload, NULL, NULL) == 0);
     }
@@ -69,10 +69,11 @@ static void try_query(struct str text, struct arena *arena)
 {
     struct redrive_err err = {0};
     struct job_query query;
-    job_query_init(&query, STR("x"), JOB_QUERY_LIMITS, ORDER_NEWEST, NOW_MS, arena);
-    int rc = job_query_add_object(&query, text, &err);
+    job_query_init(&query, STR("x"), JOB_QUERY_JOBS | JOB_QUERY_LIMITS, ORDER_NEWEST, NOW_MS, arena,
+                   &err);
+    int rc = job_query_add_object(&query, text);
     if (rc == 0)
-        rc = job_query_finish(&query, &err);
+        rc = job_query_finish(&query);
     FUZZ_CHECK(rc == 0 || err.message[0] != '\0');
     FUZZ_CHECK(str_is(query.filter.tenant, "x"));
 }

@@ -116,32 +116,7 @@ void kit_changed(struct rest_call *call, struct op *op, const char *verb, const 
         kit_send_state(call, item->id, item->ret.state);
 }
 
-void kit_stop_run(struct rest_call *call, const char *what)
-{
-    const struct str id = call->params[0];
-    int64_t number;
-    if (query_int("id", id, 1, INT64_MAX, &number, NULL) == 0 &&
-        bulk_runs_cancel(call->rest->bulk_runs, call->principal.tenant, number))
-        rest_send_empty(call, 204);
-    else
-        kit_refuse(call, REDRIVE_E_NOT_FOUND, "there is no %s '%.*s' under way", what,
-                   (int)(id.len < 100 ? id.len : 100), id.ptr);
-}
-
 /* ---- Queries --------------------------------------------------------------------------------- */
-
-struct query_walk {
-    struct job_query *query;
-    struct redrive_err *err;
-    int rc;
-};
-
-static bool add_param(struct str name, struct str value, void *ctx)
-{
-    struct query_walk *walk = ctx;
-    walk->rc = job_query_add(walk->query, name, value, walk->err);
-    return walk->rc == 0;
-}
 
 bool kit_redacts(const struct rest_call *call)
 {
@@ -153,27 +128,32 @@ void kit_redactor(struct rest_call *call, struct redactor *ret)
     redactor_init(ret, kit_redacts(call) ? &call->config->redact : NULL, http_arena(call->request));
 }
 
-static int refuse_search(struct redrive_err *err)
+static int refuse_search(struct field_reader *r)
 {
-    (void)err_set(err, REDRIVE_E_DENIED, "text: only a token with the scope admin may search");
-    err_detail(err, "this server hides values of jobs (redact), and errors may quote them");
-    return REDRIVE_E_DENIED;
+    int rc =
+        field_fault(r, "text", REDRIVE_E_DENIED, "only a token with the scope admin may search");
+    err_detail(r->err, "this server hides values of jobs (redact), and errors may quote them");
+    return rc;
 }
 
 bool kit_query(struct rest_call *call, struct job_query *query)
 {
-    struct redrive_err err = {0};
-    struct query_walk walk = {query, &err, 0};
-    http_each_query(call->request, add_param, &walk);
-    if (walk.rc == 0)
-        walk.rc = job_query_finish(query, &err);
-    if (walk.rc == 0 && query->filter.text.len > 0 && kit_redacts(call)) {
-        walk.rc = refuse_search(&err);
-        query->field = "text";
-    }
-    if (walk.rc < 0)
-        kit_fail(call, &err, query->field);
-    return walk.rc == 0;
+    http_each_query(call->request, job_query_add, query);
+    int rc = job_query_finish(query);
+    if (rc == 0 && query->filter.text.len > 0 && kit_redacts(call))
+        rc = refuse_search(&query->reader);
+    if (rc < 0)
+        kit_fail(call, query->reader.err, query->reader.place);
+    return rc == 0;
+}
+
+static int read_number(struct rest_call *call, const char *name, struct str value, int64_t max,
+                       int64_t *ret, struct field_reader *r, struct redrive_err *err)
+{
+    const struct field fields[] = {{name, &FIELD_INT, 0, .min = 1, .max = max}, {0}};
+    uint64_t given = 0;
+    fields_query_open(r, 0, http_arena(call->request), 0, err);
+    return fields_query_add(r, fields, str_of(name), value, ret, &given);
 }
 
 bool kit_number(struct rest_call *call, const char *name, int64_t max, int64_t otherwise,
@@ -181,65 +161,50 @@ bool kit_number(struct rest_call *call, const char *name, int64_t max, int64_t o
 {
     const struct str value = http_query(call->request, name);
     struct redrive_err err = {0};
+    struct field_reader r;
     *ret = otherwise;
-    if (!value.ptr || query_int(name, value, 1, max, ret, &err) == 0)
+    if (!value.ptr || read_number(call, name, value, max, ret, &r, &err) == 0)
         return true;
-    rest_fail(call, &err, name);
+    kit_fail(call, &err, r.place);
     return false;
 }
 
-#define PER_SECOND_MAX 1000000
-
-/* "10/s", in which some programs escape the slash. */
-static bool is_rate_text(struct body *b, struct str json, struct rate *ret)
+void kit_stop_run(struct rest_call *call, const char *what)
 {
-    RELEASED_BY(json_reader_release) struct json_reader reader;
-    struct str text;
-    json_reader_init(&reader, json, NULL);
-    return json_peek(&reader) == JSON_TYPE_STRING &&
-           json_read_text(&reader, b->arena, &text) == 0 && rate_parse(text, ret, NULL) == 0;
-}
-
-int kit_read_rate(struct body *b, struct str json, struct rate *ret)
-{
+    const struct str id = call->params[0];
+    struct field_reader r;
     int64_t number;
-    *ret = (struct rate){0};
-    if (json.len == 0 || str_is(json, "null") || is_rate_text(b, json, ret))
-        return 0;
-    if (query_int("rate", json, 1, PER_SECOND_MAX, &number, NULL) == 0) {
-        *ret = (struct rate){.count = (uint32_t)number, .period_s = 1};
-        return 0;
-    }
-    int rc = body_fault(b, "rate", REDRIVE_E_INVALID, "it is not a rate");
-    err_detail(b->err, "expected jobs a second, 1 to %d, or a text such as 10/s or 90/min",
-               PER_SECOND_MAX);
-    return rc;
+    if (read_number(call, "id", id, INT64_MAX, &number, &r, NULL) == 0 &&
+        bulk_runs_cancel(call->rest->bulk_runs, call->principal.tenant, number))
+        rest_send_empty(call, 204);
+    else
+        kit_refuse(call, REDRIVE_E_NOT_FOUND, "there is no %s '%.*s' under way", what,
+                   (int)(id.len < 100 ? id.len : 100), id.ptr);
 }
 
-int kit_read_filter(struct body *b, struct str filter, bool all, const char *what,
+int kit_read_filter(struct field_reader *b, struct str filter, bool all, const char *what,
                     struct job_query *query)
 {
     int rc;
     if (filter.len > BULK_FILTER_MAX_BYTES) {
-        rc = body_fault(b, "filter", REDRIVE_E_TOO_BIG, "it is too long");
+        rc = field_fault(b, "filter", REDRIVE_E_TOO_BIG, "it is too long");
         err_detail(b->err, "it has %zu bytes; at most %d are taken", filter.len,
                    BULK_FILTER_MAX_BYTES);
         err_hint(b->err, "send several requests, each with a part of it");
         return rc;
     }
-    rc = filter.len > 0 ? job_query_add_object(query, filter, b->err) : 0;
+    (void)str_copy(query->reader.at, sizeof query->reader.at, STR("filter."));
+    rc = filter.len > 0 ? job_query_add_object(query, filter) : 0;
     if (rc == 0)
-        rc = job_query_finish(query, b->err);
+        rc = job_query_finish(query);
     if (rc < 0) {
-        b->field[0] = '\0';
-        if (query->field)
-            (void)snprintf(b->field, sizeof b->field, "filter.%s", query->field);
+        (void)str_copy(b->place, sizeof b->place, str_of(query->reader.place));
         return rc;
     }
     if (job_query_selects(query) == !all)
         return 0;
-    rc = all ? body_fault(b, "filter", REDRIVE_E_INVALID, "it and 'all' exclude each other")
-             : body_fault(b, "filter", REDRIVE_E_INVALID, "which %s?", what);
+    rc = all ? field_fault(b, "filter", REDRIVE_E_INVALID, "it and 'all' exclude each other")
+             : field_fault(b, "filter", REDRIVE_E_INVALID, "which %s?", what);
     err_detail(b->err, "expected an object with the parameters of the list, or \"all\": true");
     return rc;
 }

@@ -4,7 +4,7 @@
 
 #include "engine/verbs/change.h"
 #include "core/limit/limit.h"
-#include "server/rest/body/body.h"
+#include "fields/json.h"
 #include "server/rest/body/job_query.h"
 #include "server/rest/body/redact.h"
 #include "server/rest/rest.h"
@@ -38,13 +38,10 @@ bool kit_query(struct rest_call *call, struct job_query *query);
  * the few threads that read. */
 #define KIT_COUNT_MAX 10000
 
-/* Parts of a body that asks for many jobs at once. "90/min", or a number: so many a second; absent
- * or null: no rate. */
-int kit_read_rate(struct body *b, struct str json, struct rate *ret);
-/* `filter` is an object with the parameters of a list; `all` stands in its place, and one of the
+/* A part of a body that asks for many jobs at once: `filter` is an object with the parameters of a list; `all` stands in its place, and one of the
  * two must be there. `what` are "jobs" or "dead letters". Makes the query whole. A filter that is
  * longer than a run may keep is refused (REDRIVE_E_TOO_BIG). */
-int kit_read_filter(struct body *b, struct str filter, bool all, const char *what,
+int kit_read_filter(struct field_reader *b, struct str filter, bool all, const char *what,
                     struct job_query *query);
 
 /* The job of the tenant with the id of the path's first placeholder, from a route that reads;

@@ -9,7 +9,7 @@
 
 #include "base/err.h"
 #include "server/bulk_runs.h"
-#include "server/rest/body/body.h"
+#include "fields/json.h"
 #include "server/rest/private.h"
 #include "server/rest/resource.h"
 #include "store/transition.h"
@@ -21,7 +21,7 @@
 struct bulk_body {
     int verb;
     struct str filter;
-    struct str rate;
+    struct rate rate;
     bool dry_run;
     bool all;
 };
@@ -30,12 +30,12 @@ static const char *const VERBS[] = {"cancel", "retry", NULL};
 
 #define INTO(m) offsetof(struct bulk_body, m)
 
-static const struct member MEMBERS[] = {
-    {"verb", MEMBER_WORD, INTO(verb), .words = VERBS},
-    {"filter", MEMBER_OBJECT, INTO(filter)},
-    {"rate", MEMBER_JSON, INTO(rate)},
-    {"dry_run", MEMBER_BOOL, INTO(dry_run)},
-    {"all", MEMBER_BOOL, INTO(all)},
+static const struct field MEMBERS[] = {
+    {"verb", &FIELD_WORD, INTO(verb), .words = VERBS},
+    {"filter", &FIELD_OBJECT, INTO(filter)},
+    {"rate", &FIELD_RATE, INTO(rate)},
+    {"dry_run", &FIELD_BOOL, INTO(dry_run)},
+    {"all", &FIELD_BOOL, INTO(all)},
     {0},
 };
 
@@ -43,22 +43,19 @@ static const struct member MEMBERS[] = {
 struct bulk_call {
     struct bulk_body body;
     struct job_query query;
-    struct rate rate;
     struct bulk bulks[BULK_PARTS_MAX];
     struct bulk_run_spec spec;
 };
 
-static int read_body(struct body *b, struct bulk_call *c)
+static int read_body(struct field_reader *b, struct bulk_call *c)
 {
     uint64_t given = 0;
     c->body.verb = -1;
-    int rc = body_object(b, MEMBERS, &c->body, &given);
+    int rc = fields_json_object(b, MEMBERS, &c->body, &given);
     if (rc == 0)
-        rc = body_end(b);
-    if (rc == 0 && !body_given(given, 0))
-        rc = body_missing(b, "verb", "cancel or retry");
-    if (rc == 0)
-        rc = kit_read_rate(b, c->body.rate, &c->rate);
+        rc = fields_json_end(b);
+    if (rc == 0 && !field_given(given, 0))
+        rc = field_missing(b, "verb", "cancel or retry");
     return rc == 0 ? kit_read_filter(b, c->body.filter, c->body.all, "jobs", &c->query) : rc;
 }
 
@@ -76,7 +73,7 @@ static void plan(struct bulk_call *c, int64_t now_ms)
     c->spec = (struct bulk_run_spec){
         .verb = is_cancel ? BULK_CANCEL : BULK_RETRY,
         .bulks = {&c->bulks[0], is_cancel ? NULL : &c->bulks[1]},
-        .rate = &c->rate,
+        .rate = &c->body.rate,
         .filter = c->body.filter,
     };
 }
@@ -179,16 +176,17 @@ static void post_bulk(struct rest_call *call)
     struct arena *arena = http_arena(call->request);
     struct bulk_call *c = kit_alloc(call, sizeof *c);
     struct redrive_err err = {0};
-    struct body b;
+    struct field_reader b;
     if (!c)
         return;
     const int64_t now_ms = rest_now_ms(call);
-    job_query_init(&c->query, call->principal.tenant, JOB_QUERY_STATE, ORDER_OLDEST, now_ms, arena);
-    body_open(&b, http_body(call->request), arena, now_ms, &err);
+    job_query_init(&c->query, call->principal.tenant, JOB_QUERY_JOBS | JOB_QUERY_STATE,
+                   ORDER_OLDEST, now_ms, arena, &err);
+    fields_json_open(&b, http_body(call->request), arena, now_ms, &err);
     const int rc = read_body(&b, c);
-    body_release(&b);
+    fields_json_close(&b);
     if (rc < 0) {
-        kit_fail(call, &err, b.field);
+        kit_fail(call, &err, b.place);
         return;
     }
     plan(c, now_ms);

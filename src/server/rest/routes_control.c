@@ -6,7 +6,7 @@
 #include "engine/gates/view.h"
 #include "engine/verbs/control.h"
 #include "server/dashboard/breaker_history.h"
-#include "server/rest/body/body.h"
+#include "fields/json.h"
 #include "server/rest/body/views.h"
 #include "server/rest/resource.h"
 #include "store/job_json.h"

@@ -8,7 +8,7 @@
 #include "engine/report/dead_letters.h"
 #include "engine/verbs/change.h"
 #include "server/bulk_runs.h"
-#include "server/rest/body/body.h"
+#include "fields/json.h"
 #include "server/rest/body/views.h"
 #include "server/rest/private.h"
 #include "server/rest/resource.h"
@@ -17,18 +17,20 @@
 
 /* ---- Reading --------------------------------------------------------------------------------- */
 
-static bool read_query(struct rest_call *call, unsigned allows, struct job_query *query)
+static bool read_query(struct rest_call *call, unsigned uses, struct job_query *query,
+                       struct redrive_err *err)
 {
-    job_query_init(query, call->principal.tenant, allows, ORDER_FINISHED, rest_now_ms(call),
-                   http_arena(call->request));
+    job_query_init(query, call->principal.tenant, JOB_QUERY_JOBS | uses, ORDER_FINISHED,
+                   rest_now_ms(call), http_arena(call->request), err);
     query->filter.states = DEAD;
     return kit_query(call, query);
 }
 
 static void get_letters(struct rest_call *call)
 {
+    struct redrive_err err = {0};
     struct job_query query;
-    if (read_query(call, JOB_QUERY_PAGE, &query))
+    if (read_query(call, JOB_QUERY_PAGE, &query, &err))
         kit_send_page(call, &query.filter, view_dead_letter);
 }
 
@@ -111,7 +113,7 @@ static void get_groups(struct rest_call *call)
     struct json_writer *w = rest_json(call);
     struct redrive_err err = {0};
     struct job_query query;
-    if (!read_query(call, JOB_QUERY_LIMITS, &query))
+    if (!read_query(call, JOB_QUERY_LIMITS, &query, &err))
         return;
     kit_begin_items(w);
     int rc = store_ops(store)->groups(store, &query.filter, &page, &err);
@@ -128,7 +130,7 @@ static void get_stats(struct rest_call *call)
 {
     struct redrive_err err = {0};
     struct job_query query;
-    if (!read_query(call, 0, &query))
+    if (!read_query(call, 0, &query, &err))
         return;
     RELEASED_BY(dead_counts_release) struct dead_counts counts;
     dead_counts_init(&counts, (uint64_t)clock_monotonic_ns());
@@ -160,20 +162,20 @@ static void edited(struct rest_call *call, struct op *op)
 
 static void patch_letter(struct rest_call *call)
 {
-    static const struct member MEMBERS[] = {{"payload", MEMBER_JSON, 0}, {0}};
+    static const struct field MEMBERS[] = {{"payload", &FIELD_JSON, 0}, {0}};
     struct redrive_err err = {0};
     struct str payload = {0};
-    struct body b;
+    struct field_reader b;
     uint64_t given;
-    body_open(&b, http_body(call->request), http_arena(call->request), 0, &err);
-    int rc = body_object(&b, MEMBERS, &payload, &given);
+    fields_json_open(&b, http_body(call->request), http_arena(call->request), 0, &err);
+    int rc = fields_json_object(&b, MEMBERS, &payload, &given);
     if (rc == 0)
-        rc = body_end(&b);
+        rc = fields_json_end(&b);
     if (rc == 0 && given == 0)
-        rc = body_missing(&b, "payload", "JSON");
-    body_release(&b);
+        rc = field_missing(&b, "payload", "JSON");
+    fields_json_close(&b);
     if (rc < 0)
-        kit_fail(call, &err, b.field);
+        kit_fail(call, &err, b.place);
     else
         kit_change(call, MOVE_EDIT, payload, edited);
 }
@@ -220,8 +222,6 @@ static void delete_letter(struct rest_call *call)
  *
  * Retry by filter, purge by age; the retries that go on at a rate.
  */
-
-#define HOURS_MAX 876000 /* a hundred years */
 
 struct bulk_call {
     struct bulk_op op; /* first: the chunk that is under way */
@@ -312,31 +312,29 @@ static void start(struct rest_call *call, struct bulk_call *b, bool dry_run,
 
 struct retry_body {
     struct str filter;
-    struct str rate;
+    struct rate rate;
     bool dry_run;
     bool all;
 };
 
 #define RETRY(m) offsetof(struct retry_body, m)
 
-static const struct member RETRY_MEMBERS[] = {
-    {"filter", MEMBER_OBJECT, RETRY(filter)},
-    {"rate", MEMBER_JSON, RETRY(rate)},
-    {"dry_run", MEMBER_BOOL, RETRY(dry_run)},
-    {"all", MEMBER_BOOL, RETRY(all)},
+static const struct field RETRY_MEMBERS[] = {
+    {"filter", &FIELD_OBJECT, RETRY(filter)},
+    {"rate", &FIELD_RATE, RETRY(rate)},
+    {"dry_run", &FIELD_BOOL, RETRY(dry_run)},
+    {"all", &FIELD_BOOL, RETRY(all)},
     {0},
 };
 
-static int read_retry(struct rest_call *call, struct body *b, struct retry_body *body,
-                      struct rate *rate, struct job_query *query)
+static int read_retry(struct rest_call *call, struct field_reader *b, struct retry_body *body,
+                      struct job_query *query)
 {
     const struct str text = http_body(call->request);
     uint64_t given;
-    int rc = text.len > 0 ? body_object(b, RETRY_MEMBERS, body, &given) : 0;
+    int rc = text.len > 0 ? fields_json_object(b, RETRY_MEMBERS, body, &given) : 0;
     if (rc == 0 && text.len > 0)
-        rc = body_end(b);
-    if (rc == 0)
-        rc = kit_read_rate(b, body->rate, rate);
+        rc = fields_json_end(b);
     return rc == 0 ? kit_read_filter(b, body->filter, body->all, "dead letters", query) : rc;
 }
 
@@ -347,91 +345,58 @@ static void post_retry(struct rest_call *call)
     struct retry_body body = {0};
     struct redrive_err err = {0};
     struct job_query query;
-    struct rate rate = {0};
-    struct body b;
+    struct field_reader b;
     if (!bulk)
         return;
-    job_query_init(&query, call->principal.tenant, 0, ORDER_OLDEST, rest_now_ms(call), arena);
+    job_query_init(&query, call->principal.tenant, JOB_QUERY_JOBS, ORDER_OLDEST, rest_now_ms(call),
+                   arena, &err);
     query.filter.states = DEAD;
-    body_open(&b, http_body(call->request), arena, 0, &err);
-    int rc = read_retry(call, &b, &body, &rate, &query);
-    body_release(&b);
+    fields_json_open(&b, http_body(call->request), arena, 0, &err);
+    int rc = read_retry(call, &b, &body, &query);
+    fields_json_close(&b);
     if (rc < 0) {
-        kit_fail(call, &err, b.field);
+        kit_fail(call, &err, b.place);
         return;
     }
     bulk_init(&bulk->bulk, MOVE_REDRIVE, &query.filter, rest_now_ms(call));
     bulk->done = "redriven";
     bulk->filter = body.filter;
-    start(call, bulk, body.dry_run, &rate);
+    start(call, bulk, body.dry_run, &body.rate);
 }
 
 /* ---- Purge ----------------------------------------------------------------------------------- */
 
-struct purge_query {
-    struct job_query query;
-    struct redrive_err err;
-    const char *field;
-    int64_t hours; /* -1: not given */
-    bool dry_run;
-    int rc;
-};
-
-static bool add_param(struct str name, struct str value, void *ctx)
-{
-    struct purge_query *p = ctx;
-    p->field = "older_than_hours";
-    if (str_is(name, p->field)) {
-        p->rc = query_int(p->field, value, 0, HOURS_MAX, &p->hours, &p->err);
-    } else if (str_is(name, "dry_run")) {
-        p->field = "dry_run";
-        p->rc = query_bool(p->field, value, &p->dry_run, &p->err);
-    } else {
-        p->rc = job_query_add(&p->query, name, value, &p->err);
-        p->field = p->query.field;
-    }
-    return p->rc == 0;
-}
-
 /* A missing parameter must not remove everything. */
-static int need_age(struct purge_query *p)
+static int need_age(struct job_query *query)
 {
-    struct job_filter *f = &p->query.filter;
-    const int64_t before_ms = p->query.now_ms - p->hours * 3600 * 1000 + 1;
-    if (p->hours >= 0)
-        f->finished_before_ms = before_ms > 0 ? before_ms : 1;
-    if (f->finished_before_ms != 0)
+    if (query->filter.finished_before_ms != 0)
         return 0;
-    p->field = "older_than_hours";
-    (void)err_set(&p->err, REDRIVE_E_INVALID, "older_than_hours: it is missing");
-    err_detail(&p->err, "expected a whole number of hours, 0 to %d; 0 means all", HOURS_MAX);
-    return REDRIVE_E_INVALID;
+    return field_missing(&query->reader, "older_than_hours",
+                         "a whole number of hours; 0 means all");
 }
 
 static void delete_letters(struct rest_call *call)
 {
     static const struct rate AT_ONCE = {0};
-    struct arena *arena = http_arena(call->request);
     struct bulk_call *bulk = kit_alloc(call, sizeof *bulk);
-    struct purge_query p = {.hours = -1};
+    struct redrive_err err = {0};
+    struct job_query query;
     if (!bulk)
         return;
-    job_query_init(&p.query, call->principal.tenant, 0, ORDER_OLDEST, rest_now_ms(call), arena);
-    p.query.filter.states = DEAD;
-    http_each_query(call->request, add_param, &p);
-    if (p.rc == 0)
-        p.rc = need_age(&p);
-    if (p.rc == 0) {
-        p.rc = job_query_finish(&p.query, &p.err);
-        p.field = p.query.field;
-    }
-    if (p.rc < 0) {
-        kit_fail(call, &p.err, p.field);
+    job_query_init(&query, call->principal.tenant, JOB_QUERY_JOBS | JOB_QUERY_PURGE, ORDER_OLDEST,
+                   rest_now_ms(call), http_arena(call->request), &err);
+    query.filter.states = DEAD;
+    http_each_query(call->request, job_query_add, &query);
+    int rc = job_query_finish(&query);
+    if (rc == 0)
+        rc = need_age(&query);
+    if (rc < 0) {
+        kit_fail(call, &err, query.reader.place);
         return;
     }
-    bulk_init(&bulk->bulk, MOVE_REMOVE, &p.query.filter, rest_now_ms(call));
+    bulk_init(&bulk->bulk, MOVE_REMOVE, &query.filter, rest_now_ms(call));
     bulk->done = "removed";
-    start(call, bulk, p.dry_run, &AT_ONCE);
+    start(call, bulk, query.dry_run, &AT_ONCE);
 }
 
 /* ---- Retries at a rate ----------------------------------------------------------------------- */

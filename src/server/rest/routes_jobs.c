@@ -18,9 +18,11 @@
 
 static void get_jobs(struct rest_call *call)
 {
+    struct redrive_err err = {0};
     struct job_query query;
-    job_query_init(&query, call->principal.tenant, JOB_QUERY_STATE | JOB_QUERY_PAGE, ORDER_NEWEST,
-                   rest_now_ms(call), http_arena(call->request));
+    job_query_init(&query, call->principal.tenant,
+                   JOB_QUERY_JOBS | JOB_QUERY_STATE | JOB_QUERY_PAGE, ORDER_NEWEST,
+                   rest_now_ms(call), http_arena(call->request), &err);
     if (kit_query(call, &query))
         kit_send_page(call, &query.filter, view_job);
 }
@@ -135,7 +137,7 @@ static const char *faulty_member(const struct submission *s, size_t i)
     if (spec->policy.len > 0 && policy_parse_json(spec->policy, NULL, &box, NULL) < 0)
         return "retry";
     config_part_free(box);
-    if (a->code == REDRIVE_E_UNKNOWN || spec->task.len > BODY_NAME_MAX)
+    if (a->code == REDRIVE_E_UNKNOWN || spec->task.len > FIELD_NAME_MAX)
         return "task";
     return s->body_is_payload && !a->lacks_payload && a->code == REDRIVE_E_INVALID ? "task"
                                                                                    : "payload";
@@ -183,7 +185,7 @@ static void add_location(struct rest_call *call, const struct submission *s)
 {
     if (s->is_array)
         return;
-    RELEASED_BY(buf_release) struct buf path = BUF_MAX(4 * BODY_NAME_MAX);
+    RELEASED_BY(buf_release) struct buf path = BUF_MAX(4 * FIELD_NAME_MAX);
     buf_puts(&path, "/v1/jobs/");
     percent_encode(s->submit.answers[0].id, &path);
     const char *copy =

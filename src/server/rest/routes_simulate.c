@@ -10,10 +10,8 @@
 #include <string.h>
 
 #include "base/err.h"
-#include "base/json/json.h"
-#include "base/time/duration.h"
 #include "engine/report/experiments.h"
-#include "server/rest/body/body.h"
+#include "fields/query.h"
 #include "server/rest/body/job_query.h"
 #include "server/rest/resource.h"
 #include "sim/compare.h"
@@ -32,7 +30,8 @@ struct simulation {
     struct str strategies; /* absent: the usual ones */
     struct str task;       /* absent: no configured one, unless `strategies` names it */
     struct str experiment; /* absent: none */
-    const char *field;
+    struct field_reader reader;
+    uint64_t given;
     struct redrive_err err;
     int rc;
     struct classifier *classifier;
@@ -41,115 +40,35 @@ struct simulation {
     struct compare_arms arms;
 };
 
-enum value_kind {
-    SPAN,
-    NUMBER,
-    WHOLE,
-    FLAG,
-    TEXT
+#define INTO(m)   offsetof(struct simulation, m)
+#define OPTION(m) offsetof(struct simulation, options.m)
+
+/* Other bounds of numbers are those of compare_options_check. */
+static const struct field PARAMETERS[] = {
+    {"outage", &FIELD_SPAN, OPTION(outage_ms), .max = OUTAGE_MAX},
+    {"duration", &FIELD_SPAN, OPTION(duration_ms), .max = DURATION_MAX},
+    {"latency", &FIELD_SPAN, OPTION(latency_ms), .max = DURATION_MAX},
+    {"timeout", &FIELD_SPAN, OPTION(timeout_ms), .max = DURATION_MAX},
+    {"rate", &FIELD_DOUBLE, OPTION(jobs_per_s)},
+    {"capacity", &FIELD_DOUBLE, OPTION(capacity_per_s)},
+    {"rate_limit", &FIELD_DOUBLE, OPTION(rate_limit_per_s)},
+    {"error_rate", &FIELD_DOUBLE, OPTION(error_rate)},
+    {"brownout", &FIELD_DOUBLE, OPTION(brownout)},
+    {"overload_waits", &FIELD_BOOL, OPTION(overload_waits)},
+    {"attempts", &FIELD_UINT, OPTION(attempts), .min = 1, .max = 100},
+    {"workers", &FIELD_UINT, OPTION(workers), .min = 1, .max = 100000},
+    {"seed", &FIELD_INT, OPTION(seed), .max = INT64_MAX},
+    {"strategies", &FIELD_WORDING, INTO(strategies)},
+    {"task", &FIELD_WORDING, INTO(task)},
+    {"experiment", &FIELD_WORDING, INTO(experiment)},
+    {0},
 };
-
-#define INTO(member) offsetof(struct simulation, member)
-
-/* Numbers have the bounds of compare_options_check, or narrower ones. */
-static const struct parameter {
-    const char *name;
-    enum value_kind kind;
-    size_t offset;
-    int64_t max; /* of spans, in ms, and of whole numbers */
-} PARAMETERS[] = {
-    {"outage", SPAN, INTO(options.outage_ms), OUTAGE_MAX},
-    {"duration", SPAN, INTO(options.duration_ms), DURATION_MAX},
-    {"latency", SPAN, INTO(options.latency_ms), DURATION_MAX},
-    {"timeout", SPAN, INTO(options.timeout_ms), DURATION_MAX},
-    {"rate", NUMBER, INTO(options.jobs_per_s), 0},
-    {"capacity", NUMBER, INTO(options.capacity_per_s), 0},
-    {"rate_limit", NUMBER, INTO(options.rate_limit_per_s), 0},
-    {"error_rate", NUMBER, INTO(options.error_rate), 0},
-    {"brownout", NUMBER, INTO(options.brownout), 0},
-    {"overload_waits", FLAG, INTO(options.overload_waits), 0},
-    {"attempts", WHOLE, INTO(options.attempts), 100},
-    {"workers", WHOLE, INTO(options.workers), 100000},
-    {"seed", WHOLE, INTO(options.seed), INT64_MAX},
-    {"strategies", TEXT, INTO(strategies), 0},
-    {"task", TEXT, INTO(task), 0},
-    {"experiment", TEXT, INTO(experiment), 0},
-};
-#define N_PARAMETERS (sizeof PARAMETERS / sizeof PARAMETERS[0])
-
-static int read_span(const struct parameter *p, struct str value, int64_t *ret,
-                     struct redrive_err *err)
-{
-    int64_t ms;
-    if (duration_parse(value, &ms, NULL) == 0 && ms <= p->max) {
-        *ret = ms;
-        return 0;
-    }
-    (void)err_set(err, REDRIVE_E_INVALID, "%s: it is not a duration of this range", p->name);
-    err_detail(err, "expected a duration such as 500ms, 3m or 1h, at most %d min",
-               (int)(p->max / 60000));
-    return REDRIVE_E_INVALID;
-}
-
-static int read_number(const struct parameter *p, struct str value, double *ret,
-                       struct redrive_err *err)
-{
-    RELEASED_BY(json_reader_release) struct json_reader reader;
-    json_reader_init(&reader, value, NULL);
-    int rc = json_read_double(&reader, ret);
-    if (rc == 0)
-        rc = json_end(&reader);
-    if (rc == 0)
-        return 0;
-    (void)err_set(err, REDRIVE_E_INVALID, "%s: it is not a number", p->name);
-    err_detail(err, "expected a number such as 20 or 0.5");
-    return REDRIVE_E_INVALID;
-}
-
-static int read_whole(const struct parameter *p, struct str value, void *member,
-                      struct redrive_err *err)
-{
-    int64_t number;
-    const bool is_seed = p->max == INT64_MAX;
-    const int rc = query_int(p->name, value, is_seed ? 0 : 1, p->max, &number, err);
-    if (rc == 0 && is_seed)
-        *(uint64_t *)member = (uint64_t)number;
-    else if (rc == 0)
-        *(uint32_t *)member = (uint32_t)number;
-    return rc;
-}
-
-static int read_value(const struct parameter *p, struct str value, void *member,
-                      struct redrive_err *err)
-{
-    switch (p->kind) {
-    case SPAN: return read_span(p, value, member, err);
-    case NUMBER: return read_number(p, value, member, err);
-    case WHOLE: return read_whole(p, value, member, err);
-    case FLAG: return query_bool(p->name, value, member, err);
-    case TEXT: break;
-    }
-    *(struct str *)member = value;
-    return 0;
-}
 
 static bool add_param(struct str name, struct str value, void *ctx)
 {
     struct simulation *s = ctx;
-    const char *names[N_PARAMETERS];
-    for (size_t i = 0; i < N_PARAMETERS; i++) {
-        const struct parameter *p = &PARAMETERS[i];
-        names[i] = p->name;
-        if (!str_is(name, p->name))
-            continue;
-        s->field = p->name;
-        s->rc = read_value(p, value, (char *)s + p->offset, &s->err);
-        return s->rc == 0;
-    }
-    s->rc = err_set(&s->err, REDRIVE_E_UNKNOWN, "there is no parameter '%.*s'",
-                    (int)(name.len < 60 ? name.len : 60), name.ptr);
-    body_suggest(&s->err, name, names, N_PARAMETERS);
-    return false;
+    s->rc = fields_query_add(&s->reader, PARAMETERS, name, value, s, &s->given);
+    return s->rc == 0;
 }
 
 /* ---- Strategies ------------------------------------------------------------------------------ */
@@ -160,11 +79,7 @@ static int choose(struct simulation *s)
     struct str unknown;
     if (compare_choose_list(&s->options, s->strategies, &s->own, &unknown))
         return 0;
-    s->field = "strategies";
-    (void)err_set(&s->err, REDRIVE_E_INVALID, "strategies: there is no '%.*s'",
-                  (int)(unknown.len < 60 ? unknown.len : 60), unknown.ptr);
-    body_suggest(&s->err, unknown, names, strategy_names(names));
-    return REDRIVE_E_INVALID;
+    return field_no_such_word(&s->reader, "strategies", unknown, names, strategy_names(names));
 }
 
 /* What a task is configured with, or the defaults. */
@@ -205,23 +120,21 @@ static int unknown_experiment(struct simulation *s, const struct config *config)
     size_t n = 0;
     for (; n < NAMES_MAX && n < config->n_experiments; n++)
         names[n] = config->experiments[n].name;
-    (void)err_set(&s->err, REDRIVE_E_INVALID, "experiment: there is no '%.*s'",
-                  (int)(s->experiment.len < 60 ? s->experiment.len : 60), s->experiment.ptr);
     if (n > 0)
-        body_suggest(&s->err, s->experiment, names, n);
-    else
-        err_hint(&s->err, "the configuration of this server has no experiments");
-    return REDRIVE_E_INVALID;
+        return field_no_such_word(&s->reader, "experiment", s->experiment, names, n);
+    int rc = field_fault(&s->reader, "experiment", REDRIVE_E_INVALID, "there is no '%.60s'",
+                         arena_dup(s->reader.arena, s->experiment));
+    err_hint(&s->err, "the configuration of this server has no experiments");
+    return rc;
 }
 
 /* The arms of an experiment that the server's configuration has, in place of strategies. */
 static int choose_experiment(struct simulation *s, const struct config *config)
 {
     const struct experiment *found = NULL;
-    s->field = "experiment";
     if (s->strategies.ptr || s->task.ptr)
-        return err_set(&s->err, REDRIVE_E_INVALID, "experiment: it has arms in place of '%s'",
-                       s->task.ptr ? "task" : "strategies");
+        return field_fault(&s->reader, "experiment", REDRIVE_E_INVALID,
+                           "it has arms in place of '%s'", s->task.ptr ? "task" : "strategies");
     for (size_t i = 0; i < config->n_experiments; i++)
         if (str_is(s->experiment, config->experiments[i].name))
             found = &config->experiments[i];
@@ -256,6 +169,7 @@ static int prepare(struct rest_call *call, struct simulation *s)
     compare_options_init(&s->options);
     s->options.brownout = 1; /* all calls fail, as on the command line */
     s->options.max_events = EVENTS_MAX;
+    fields_query_open(&s->reader, 0, http_arena(call->request), 0, &s->err);
     http_each_query(call->request, add_param, s);
     if (s->rc == 0 && s->experiment.ptr)
         s->rc = choose_experiment(s, call->config);
@@ -263,7 +177,6 @@ static int prepare(struct rest_call *call, struct simulation *s)
         s->rc = choose(s);
     if (s->rc < 0)
         return s->rc;
-    s->field = NULL;
     s->rc = check_size(s);
     return s->rc == 0 && !s->experiment.ptr ? add_configured(s, call->config) : s->rc;
 }
@@ -326,7 +239,7 @@ static void get_simulation(struct rest_call *call)
     classifier_free(s->classifier);
     atomic_store(simulates, false);
     if (rc < 0)
-        kit_fail(call, &s->err, s->field);
+        kit_fail(call, &s->err, s->reader.place);
     else
         rest_send(call, 200);
 }

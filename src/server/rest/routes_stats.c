@@ -9,7 +9,7 @@
 #include "server/dashboard/samples.h"
 #include "server/events.h"
 #include "server/metrics/metrics.h"
-#include "server/rest/body/body.h"
+#include "fields/json.h"
 #include "server/rest/body/views.h"
 #include "server/rest/private.h"
 #include "server/rest/resource.h"
@@ -60,31 +60,6 @@ static void get_workers(struct rest_call *call)
 /* ---- Counts by state, task and queue --------------------------------------------------------- */
 
 #define NAMES_MAX 100 /* of tasks and of queues, the largest ones */
-
-struct counts_query {
-    struct job_query query;
-    struct redrive_err err;
-    const char *field;
-    int rc;
-};
-
-/* The store keeps counts of these, and of nothing else. */
-static bool add_param(struct str name, struct str value, void *ctx)
-{
-    static const char *const NAMES[] = {"task", "queue", "state"};
-    struct counts_query *q = ctx;
-    for (size_t i = 0; i < 3; i++) {
-        if (!str_is(name, NAMES[i]))
-            continue;
-        q->rc = job_query_add(&q->query, name, value, &q->err);
-        q->field = q->query.field;
-        return q->rc == 0;
-    }
-    q->rc = err_set(&q->err, REDRIVE_E_UNKNOWN, "there is no parameter '%.*s'",
-                    (int)(name.len < 60 ? name.len : 60), name.ptr);
-    body_suggest(&q->err, name, NAMES, 3);
-    return false;
-}
 
 /* ---- Counting -------------------------------------------------------------------------------- */
 
@@ -151,31 +126,28 @@ static void get_counts(struct rest_call *call)
 {
     struct store *store = rest_store(call);
     struct arena *arena = http_arena(call->request);
-    struct counts_query q = {0};
+    struct redrive_err err = {0};
+    struct job_query query;
     struct counts c = {0};
     RELEASED_BY(count_page_release) struct count_page page = {0};
-    job_query_init(&q.query, call->principal.tenant, JOB_QUERY_STATE, ORDER_NEWEST,
-                   rest_now_ms(call), arena);
-    http_each_query(call->request, add_param, &q);
-    if (q.rc < 0) {
-        kit_fail(call, &q.err, q.field);
+    job_query_init(&query, call->principal.tenant, JOB_QUERY_COUNTS, ORDER_NEWEST,
+                   rest_now_ms(call), arena, &err);
+    if (!kit_query(call, &query))
         return;
-    }
-    int rc =
-        store_ops(store)->counts(store, COUNT_PARTITIONS, call->principal.tenant, &page, &q.err);
+    int rc = store_ops(store)->counts(store, COUNT_PARTITIONS, call->principal.tenant, &page, &err);
     const uint64_t seed = (uint64_t)clock_monotonic_ns();
     name_counts_init(&c.tasks, arena, seed);
     name_counts_init(&c.queues, arena, seed);
     for (size_t i = 0; i < page.n && rc == 0; i++)
-        count_line(&c, &q.query.filter, &page.counts[i]);
+        count_line(&c, &query.filter, &page.counts[i]);
     if (rc == 0)
         send_counts(call, &c);
     if (rc == 0 && (c.tasks.failed || c.queues.failed || arena->failed))
-        rc = err_nomem(&q.err);
+        rc = err_nomem(&err);
     name_counts_release(&c.tasks);
     name_counts_release(&c.queues);
     if (rc < 0)
-        rest_fail(call, &q.err, NULL);
+        rest_fail(call, &err, NULL);
     else
         rest_send(call, 200);
 }

@@ -10,7 +10,7 @@
 #include "engine/report/stats.h"
 #include "engine/tasks.h"
 #include "server/dashboard/samples.h"
-#include "server/rest/body/body.h"
+#include "fields/json.h"
 #include "server/rest/resource.h"
 #include "store/job_json.h"
 
@@ -203,7 +203,7 @@ static void get_task(struct rest_call *call)
         const char *const *words = vocabulary_words(VOCABULARY_CLASS, &n);
         (void)err_set(&err, REDRIVE_E_INVALID, "class: there is no '%.*s'",
                       (int)(word.len < 60 ? word.len : 60), word.ptr);
-        body_suggest(&err, word, words + 1, n - 1);
+        field_suggest(&err, word, words + 1, n - 1);
         rest_fail(call, &err, "class");
         return;
     }

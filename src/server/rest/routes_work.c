@@ -153,7 +153,7 @@ static void gone(struct http_request *request, void *ctx)
 
 /* ---- The question ---------------------------------------------------------------------------- */
 
-static void add_names(struct buf *key, const struct names *names)
+static void add_names(struct buf *key, const struct field_names *names)
 {
     buf_putc(key, '\n');
     for (size_t i = 0; i < names->n; i++) {
@@ -166,7 +166,7 @@ static void add_names(struct buf *key, const struct names *names)
 static struct str line_key(struct str tenant, const struct claim_body *body, struct arena *arena)
 {
     RELEASED_BY(buf_release)
-    struct buf key = BUF_MAX((CLAIM_BODY_QUEUES + CLAIM_BODY_TASKS + 3) * (BODY_NAME_MAX + 2));
+    struct buf key = BUF_MAX((CLAIM_BODY_QUEUES + CLAIM_BODY_TASKS + 3) * (FIELD_NAME_MAX + 2));
     buf_add_str(&key, tenant);
     add_names(&key, &body->queues);
     add_names(&key, &body->tasks);

@@ -23,7 +23,7 @@ struct given_job {
 };
 
 struct given_failure {
-    int class_;
+    int class_; /* less success, the first */
     int reason;
     const char *error_type;
     const char *message;
@@ -57,30 +57,30 @@ enum {
 #define JOB(m)  offsetof(struct given_job, m)
 #define SPEC(m) offsetof(struct given_job, spec.m)
 
-static const struct member MEMBERS[] = {
-    [TASK] = {.name = "task", MEMBER_NAME, SPEC(task)},
-    [PAYLOAD] = {.name = "payload", MEMBER_JSON, SPEC(payload)},
-    [ID] = {.name = "id", MEMBER_NAME, SPEC(id)},
-    [QUEUE] = {.name = "queue", MEMBER_NAME, SPEC(queue)},
-    [PRIORITY] = {.name = "priority", MEMBER_INT, JOB(priority), .min = -100, .max = 100},
-    [DELAY] = {.name = "delay", MEMBER_SPAN, SPEC(delay_ms), .max = DURATION_MAX_MS},
-    [PROCESS_AFTER] = {.name = "process_after", MEMBER_TIME, SPEC(process_after_ms)},
-    [AT] = {.name = "at", MEMBER_TIME, JOB(at_ms)},
-    [DEADLINE] = {.name = "deadline", MEMBER_WHEN, SPEC(deadline_ms)},
-    [UNIQUE_KEY] = {.name = "unique_key", MEMBER_NAME, SPEC(unique_key)},
-    [UNIQUE_HOW] = {.name = "unique", MEMBER_WORD, JOB(unique), .words = UNIQUE},
-    [USER] = {.name = "user", MEMBER_NAME, SPEC(user)},
-    [PROJECT] = {.name = "project", MEMBER_NAME, SPEC(project)},
-    [SERVICE] = {.name = "service", MEMBER_NAME, SPEC(service)},
-    [RETRY] = {.name = "retry", MEMBER_OBJECT, JOB(retry)},
-    [TRACEPARENT] = {.name = "traceparent", MEMBER_JSON, JOB(traceparent)},
+static const struct field MEMBERS[] = {
+    [TASK] = {.name = "task", &FIELD_NAME, SPEC(task)},
+    [PAYLOAD] = {.name = "payload", &FIELD_JSON, SPEC(payload)},
+    [ID] = {.name = "id", &FIELD_NAME, SPEC(id)},
+    [QUEUE] = {.name = "queue", &FIELD_NAME, SPEC(queue)},
+    [PRIORITY] = {.name = "priority", &FIELD_INT, JOB(priority), .min = -100, .max = 100},
+    [DELAY] = {.name = "delay", &FIELD_SPAN, SPEC(delay_ms), .max = DURATION_MAX_MS},
+    [PROCESS_AFTER] = {.name = "process_after", &FIELD_TIME, SPEC(process_after_ms)},
+    [AT] = {.name = "at", &FIELD_TIME, JOB(at_ms)},
+    [DEADLINE] = {.name = "deadline", &FIELD_WHEN, SPEC(deadline_ms)},
+    [UNIQUE_KEY] = {.name = "unique_key", &FIELD_NAME, SPEC(unique_key)},
+    [UNIQUE_HOW] = {.name = "unique", &FIELD_WORD, JOB(unique), .words = UNIQUE},
+    [USER] = {.name = "user", &FIELD_NAME, SPEC(user)},
+    [PROJECT] = {.name = "project", &FIELD_NAME, SPEC(project)},
+    [SERVICE] = {.name = "service", &FIELD_NAME, SPEC(service)},
+    [RETRY] = {.name = "retry", &FIELD_OBJECT, JOB(retry)},
+    [TRACEPARENT] = {.name = "traceparent", &FIELD_JSON, JOB(traceparent)},
     [MAX_ATTEMPTS] = {.name = "max_attempts",
-                      MEMBER_INT,
+                      &FIELD_INT,
                       JOB(max_attempts),
                       .min = 1,
                       .max = REDRIVE_MAX_RETRIES + 1},
-    [AFTER] = {.name = "after", MEMBER_JSON, JOB(after)},
-    [FAILED] = {.name = "failed", MEMBER_OBJECT, JOB(failed)},
+    [AFTER] = {.name = "after", &FIELD_JSON, JOB(after)},
+    [FAILED] = {.name = "failed", &FIELD_OBJECT, JOB(failed)},
     {0},
 };
 
@@ -91,12 +91,12 @@ static const char *const REASONS[] = {"exhausted", "not_retriable", "deadline", 
                                       NULL};
 
 #define FAILURE(m) offsetof(struct given_failure, m)
-static const struct member FAILURE_MEMBERS[] = {
-    {.name = "class", MEMBER_WORD, FAILURE(class_), .words = CLASSES},
-    {.name = "reason", MEMBER_WORD, FAILURE(reason), .words = REASONS},
-    {.name = "error_type", MEMBER_TEXT, FAILURE(error_type), .max = BODY_NAME_MAX},
-    {.name = "message", MEMBER_TEXT, FAILURE(message), .max = REDRIVE_MESSAGE_MAX},
-    {.name = "stacktrace", MEMBER_TEXT, FAILURE(stacktrace), .max = REDRIVE_STACKTRACE_MAX},
+static const struct field FAILURE_MEMBERS[] = {
+    {.name = "class", &FIELD_WORD, FAILURE(class_), .words = CLASSES + 1},
+    {.name = "reason", &FIELD_WORD, FAILURE(reason), .words = REASONS},
+    {.name = "error_type", &FIELD_TEXT, FAILURE(error_type), .max = FIELD_NAME_MAX},
+    {.name = "message", &FIELD_TEXT, FAILURE(message), .max = REDRIVE_MESSAGE_MAX},
+    {.name = "stacktrace", &FIELD_TEXT, FAILURE(stacktrace), .max = REDRIVE_STACKTRACE_MAX},
     {0},
 };
 
@@ -116,52 +116,50 @@ static struct str policy_of(const struct given_job *job, struct arena *arena)
     return str_of(text);
 }
 
-static int read_times(struct body *b, struct given_job *job, uint64_t given)
+static int read_times(struct field_reader *b, struct given_job *job, uint64_t given)
 {
     static const size_t WAYS[] = {DELAY, PROCESS_AFTER, AT};
     struct job_spec *spec = &job->spec;
     const char *first = NULL;
     for (size_t i = 0; i < sizeof WAYS / sizeof WAYS[0]; i++) {
-        if (!body_given(given, WAYS[i]))
+        if (!field_given(given, WAYS[i]))
             continue;
         if (first)
-            return body_fault(b, MEMBERS[WAYS[i]].name, REDRIVE_E_INVALID,
-                              "it and '%s' exclude each other", first);
+            return field_fault(b, MEMBERS[WAYS[i]].name, REDRIVE_E_INVALID,
+                               "it and '%s' exclude each other", first);
         first = MEMBERS[WAYS[i]].name;
     }
-    if (body_given(given, AT))
+    if (field_given(given, AT))
         spec->process_after_ms = job->at_ms;
-    if (body_given(given, DEADLINE) && (spec->deadline_ms <= b->now_ms + spec->delay_ms ||
-                                        spec->deadline_ms <= spec->process_after_ms)) {
-        int rc = body_fault(b, "deadline", REDRIVE_E_INVALID, "the job could never start");
+    if (field_given(given, DEADLINE) && (spec->deadline_ms <= b->now_ms + spec->delay_ms ||
+                                         spec->deadline_ms <= spec->process_after_ms)) {
+        int rc = field_fault(b, "deadline", REDRIVE_E_INVALID, "the job could never start");
         err_detail(b->err, "expected a time later than now, and than the job's own");
         return rc;
     }
     return 0;
 }
 
-static int read_after(struct body *b, struct given_job *job)
+static int read_after(struct field_reader *b, struct given_job *job)
 {
     struct redrive_err why = {0};
     const int rc =
         after_read_json(job->after, b->arena, &job->spec.after, &job->spec.n_after, &why);
-    return rc < 0 ? body_fault(b, "after", rc, "%s", why.message) : 0;
+    return rc < 0 ? field_fault(b, "after", rc, "%s", why.message) : 0;
 }
 
 /* The object is read by itself: members of it are named `failed.class` in an error. */
-static int read_failed(struct body *b, struct given_job *job)
+static int read_failed(struct field_reader *b, struct given_job *job)
 {
-    struct given_failure given = {.class_ = REDRIVE_CLASS_PERMANENT};
+    struct given_failure given = {.class_ = REDRIVE_CLASS_PERMANENT - 1};
     uint64_t rows;
-    struct body inner;
-    body_open(&inner, job->failed, b->arena, b->now_ms, b->err);
-    int rc = body_object(&inner, FAILURE_MEMBERS, &given, &rows);
-    if (rc == 0 && given.class_ == REDRIVE_CLASS_SUCCESS)
-        rc = body_fault(&inner, "class", REDRIVE_E_INVALID, "a success is no failure");
-    body_release(&inner);
+    struct field_reader inner;
+    fields_json_open(&inner, job->failed, b->arena, b->now_ms, b->err);
+    (void)snprintf(inner.at, sizeof inner.at, "%.50sfailed.", b->at);
+    int rc = fields_json_object(&inner, FAILURE_MEMBERS, &given, &rows);
+    fields_json_close(&inner);
     if (rc < 0) {
-        (void)snprintf(b->field, sizeof b->field, "%.50sfailed%s%.80s", b->at,
-                       inner.field[0] ? "." : "", inner.field);
+        (void)str_copy(b->place, sizeof b->place, str_of(inner.place));
         return rc;
     }
     struct job_failed *failed = arena_alloc(b->arena, sizeof *failed);
@@ -170,7 +168,7 @@ static int read_failed(struct body *b, struct given_job *job)
     *failed = (struct job_failed){
         .reason =
             (enum redrive_reason)vocabulary_find(VOCABULARY_REASON, str_of(REASONS[given.reason])),
-        .error = {.class_ = (enum redrive_class)given.class_,
+        .error = {.class_ = (enum redrive_class)(given.class_ + 1),
                   .type = str_of(given.error_type),
                   .message = str_of(given.message),
                   .stacktrace = str_of(given.stacktrace)},
@@ -179,20 +177,20 @@ static int read_failed(struct body *b, struct given_job *job)
     return 0;
 }
 
-static int read_one(struct body *b, struct str tenant, struct job_spec *ret)
+static int read_one(struct field_reader *b, struct str tenant, struct job_spec *ret)
 {
     struct given_job job = {.spec = {.tenant = tenant}};
     uint64_t given;
-    int rc = body_object(b, MEMBERS, &job, &given);
-    if (rc == 0 && !body_given(given, TASK))
-        rc = body_missing(b, "task", "the name of a task");
-    if (rc == 0 && body_given(given, UNIQUE_HOW) && !body_given(given, UNIQUE_KEY))
-        rc = body_missing(b, "unique_key", "a key, since 'unique' is given");
+    int rc = fields_json_object(b, MEMBERS, &job, &given);
+    if (rc == 0 && !field_given(given, TASK))
+        rc = field_missing(b, "task", "the name of a task");
+    if (rc == 0 && field_given(given, UNIQUE_HOW) && !field_given(given, UNIQUE_KEY))
+        rc = field_missing(b, "unique_key", "a key, since 'unique' is given");
     if (rc == 0)
         rc = read_times(b, &job, given);
-    if (rc == 0 && body_given(given, AFTER))
+    if (rc == 0 && field_given(given, AFTER))
         rc = read_after(b, &job);
-    if (rc == 0 && body_given(given, FAILED))
+    if (rc == 0 && field_given(given, FAILED))
         rc = read_failed(b, &job);
     if (rc < 0)
         return rc;
@@ -207,10 +205,10 @@ static int read_one(struct body *b, struct str tenant, struct job_spec *ret)
     return 0;
 }
 
-static int read_array(struct body *b, struct str tenant, struct job_body *ret)
+static int read_array(struct field_reader *b, struct str tenant, struct job_body *ret)
 {
-    int rc = body_enter(b, "");
-    while (rc == 0 && (rc = body_next(b, "", ret->n)) > 0) {
+    int rc = fields_json_enter(b, "");
+    while (rc == 0 && (rc = fields_json_next(b, "", ret->n)) > 0) {
         rc = read_one(b, tenant, &ret->specs[ret->n++]);
     }
     return rc;
@@ -250,10 +248,11 @@ static void give_ids(struct job_body *body, struct str key, struct arena *arena)
 }
 
 /* One more element than there are jobs that can be read: the next one is where reading fails. */
-static int read_jobs(struct body *b, struct str text, struct str tenant, struct job_body *ret)
+static int read_jobs(struct field_reader *b, struct str text, struct str tenant,
+                     struct job_body *ret)
 {
-    ret->is_array = body_is_array(b);
-    const size_t n = ret->is_array ? body_count(text, JOB_BODY_MAX) : 1;
+    ret->is_array = fields_json_is_array(b);
+    const size_t n = ret->is_array ? fields_json_count(text, JOB_BODY_MAX) : 1;
     if (n > JOB_BODY_MAX)
         return check_count(n, b->err);
     ret->specs = arena_array(b->arena, n + 1, sizeof *ret->specs);
@@ -263,24 +262,24 @@ static int read_jobs(struct body *b, struct str text, struct str tenant, struct 
     if (!ret->is_array)
         ret->n = 1;
     if (rc == 0)
-        rc = body_end(b);
+        rc = fields_json_end(b);
     return rc == 0 ? check_count(ret->n, b->err) : rc;
 }
 
 int job_body_read(struct str text, struct str tenant, struct str key, int64_t now_ms,
                   struct arena *arena, struct job_body *ret, struct redrive_err *err)
 {
-    struct body b;
+    struct field_reader b;
     *ret = (struct job_body){0};
     int rc = key.ptr ? job_body_check_key(key, err) : 0;
     if (rc < 0) {
         (void)str_copy(ret->field, sizeof ret->field, STR("Idempotency-Key"));
         return rc;
     }
-    body_open(&b, text, arena, now_ms, err);
+    fields_json_open(&b, text, arena, now_ms, err);
     rc = read_jobs(&b, text, tenant, ret);
-    body_release(&b);
-    (void)str_copy(ret->field, sizeof ret->field, str_of(b.field));
+    fields_json_close(&b);
+    (void)str_copy(ret->field, sizeof ret->field, str_of(b.place));
     if (rc == 0 && key.ptr)
         give_ids(ret, key, arena);
     return rc == 0 && arena->failed ? err_nomem(err) : rc;

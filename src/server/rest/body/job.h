@@ -12,7 +12,7 @@
 #ifndef SERVER_REST_BODY_JOB_H
 #define SERVER_REST_BODY_JOB_H
 
-#include "server/rest/body/body.h"
+#include "fields/json.h"
 #include "store/job.h"
 
 /* The most jobs in one array. */
@@ -25,7 +25,7 @@ struct job_body {
     struct job_spec *specs; /* in the arena; payloads are slices of the text */
     size_t n;
     bool is_array;
-    char field[BODY_FIELD_MAX]; /* at fault, after a failure; "": the body as a whole */
+    char field[FIELD_PLACE_MAX]; /* at fault, after a failure; "": the body as a whole */
 };
 
 /* `key` (absent: none) makes a repeated request the same jobs: it is the id of the job where the

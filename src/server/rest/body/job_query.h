@@ -16,45 +16,46 @@
 #ifndef SERVER_REST_BODY_JOB_QUERY_H
 #define SERVER_REST_BODY_JOB_QUERY_H
 
-#include "base/mem/arena.h"
+#include "fields/query.h"
 #include "store/store.h"
 
 #define JOB_QUERY_LIMIT 100 /* jobs in a page, unless it is asked for others */
 
-enum job_query_allows {
-    JOB_QUERY_STATE = 1 << 0,  /* the state; also as `status` */
-    JOB_QUERY_PAGE = 1 << 1,   /* order, limit, cursor */
-    JOB_QUERY_LIMITS = 1 << 2, /* limit alone */
+/* Which of the parameters a request may have. */
+enum job_query_uses {
+    JOB_QUERY_JOBS = 1 << 0,   /* all but the following */
+    JOB_QUERY_STATE = 1 << 1,  /* the state; also as `status` */
+    JOB_QUERY_PAGE = 1 << 2,   /* order, limit, cursor */
+    JOB_QUERY_LIMITS = 1 << 3, /* limit alone */
+    JOB_QUERY_COUNTS = 1 << 4, /* task, queue and state alone: the store counts jobs by them */
+    JOB_QUERY_PURGE = 1 << 5,  /* older_than_hours, dry_run */
 };
 
 struct job_query {
-    struct job_filter filter; /* strings borrowed */
-    unsigned allows;
-    int64_t now_ms;
-    uint64_t given;
+    struct field_reader reader; /* its `place` names the parameter at fault */
+    struct job_filter filter;   /* strings borrowed */
     struct str cursor;
-    const char *field; /* at fault, after a failure; static, or in the arena */
-    struct arena *arena;
+    int64_t hours; /* -1: not given */
+    bool dry_run;
+    uint64_t given;
+    int rc; /* of the first parameter that was refused */
 };
 
 /* `order` is the one unless the request says otherwise. */
-void job_query_init(struct job_query *q, struct str tenant, unsigned allows, enum job_order order,
-                    int64_t now_ms, struct arena *arena);
+void job_query_init(struct job_query *q, struct str tenant, unsigned uses, enum job_order order,
+                    int64_t now_ms, struct arena *arena, struct redrive_err *err);
 
-int job_query_add(struct job_query *q, struct str name, struct str value, struct redrive_err *err);
+/* Adds a parameter to the `struct job_query`, and returns false when it was refused: a visitor of
+ * http_each_query. */
+bool job_query_add(struct str name, struct str value, void *query);
 
 /* Adds every member of a JSON object: texts, or arrays of texts. */
-int job_query_add_object(struct job_query *q, struct str json, struct redrive_err *err);
+int job_query_add_object(struct job_query *q, struct str json);
 
-/* After the last: makes the filter whole. */
-int job_query_finish(struct job_query *q, struct redrive_err *err);
+/* After the last: makes the filter whole, or fails as the first parameter that was refused. */
+int job_query_finish(struct job_query *q);
 
 /* Whether anything was given that narrows it down. */
 bool job_query_selects(const struct job_query *q);
-
-/* A whole number of a query from `min` to `max`. */
-int query_int(const char *name, struct str value, int64_t min, int64_t max, int64_t *ret,
-              struct redrive_err *err);
-int query_bool(const char *name, struct str value, bool *ret, struct redrive_err *err);
 
 #endif

@@ -32,52 +32,48 @@ uint64_t lease_token_read(struct str text)
 
 #define CLAIM(m) offsetof(struct claim_body, m)
 
-static const struct member CLAIM_MEMBERS[] = {
-    {"queues", MEMBER_NAMES, CLAIM(queues), .max = CLAIM_BODY_QUEUES},
-    {"tasks", MEMBER_NAMES, CLAIM(tasks), .max = CLAIM_BODY_TASKS},
-    {"n", MEMBER_INT, CLAIM(n), .min = 1, .max = CLAIM_BODY_MAX},
-    {"worker", MEMBER_NAME, CLAIM(worker)},
-    {"lease", MEMBER_SPAN, CLAIM(lease_ms), .min = LEASE_MIN_MS, .max = LEASE_MAX_MS},
-    {"wait", MEMBER_SPAN, CLAIM(wait_ms), .min = 0, .max = CLAIM_WAIT_MAX_MS},
+static const struct field CLAIM_MEMBERS[] = {
+    {"queues", &FIELD_QUEUES, CLAIM(queues), .max = CLAIM_BODY_QUEUES},
+    {"tasks", &FIELD_NAMES, CLAIM(tasks), .max = CLAIM_BODY_TASKS},
+    {"n", &FIELD_INT, CLAIM(n), .min = 1, .max = CLAIM_BODY_MAX},
+    {"worker", &FIELD_NAME, CLAIM(worker)},
+    {"lease", &FIELD_SPAN, CLAIM(lease_ms), .min = LEASE_MIN_MS, .max = LEASE_MAX_MS},
+    {"wait", &FIELD_SPAN, CLAIM(wait_ms), .min = 0, .max = CLAIM_WAIT_MAX_MS},
     {0},
 };
 
 int claim_body_read(struct str text, struct arena *arena, struct claim_body *ret,
                     struct redrive_err *err)
 {
-    struct body b;
+    struct field_reader b;
     uint64_t given;
     *ret = (struct claim_body){.n = 1};
     if (text.len == 0)
         return 0;
-    body_open(&b, text, arena, 0, err);
-    int rc = body_object(&b, CLAIM_MEMBERS, ret, &given);
+    fields_json_open(&b, text, arena, 0, err);
+    int rc = fields_json_object(&b, CLAIM_MEMBERS, ret, &given);
     if (rc == 0)
-        rc = body_end(&b);
-    body_release(&b);
-    (void)str_copy(ret->field, sizeof ret->field, str_of(b.field));
+        rc = fields_json_end(&b);
+    fields_json_close(&b);
+    (void)str_copy(ret->field, sizeof ret->field, str_of(b.place));
     if (rc == 0 && str_starts_with(ret->worker, STR(NAME_FAKTORY_WORKER))) {
         (void)str_copy(ret->field, sizeof ret->field, STR("worker"));
         return err_set(err, REDRIVE_E_INVALID,
                        "names that begin with '" NAME_FAKTORY_WORKER
                        "' are those of Faktory workers");
     }
-    for (size_t i = 0; i < ret->queues.n && rc == 0; i++)
-        rc = name_check_queue(ret->queues.items[i], err);
-    if (rc < 0 && !ret->field[0])
-        (void)str_copy(ret->field, sizeof ret->field, STR("queues"));
     return rc;
 }
 
 /* ---- Lists of items -------------------------------------------------------------------------- */
 
-static const struct member ITEMS[] = {{"items", MEMBER_JSON, 0}, {0}};
+static const struct field ITEMS[] = {{"items", &FIELD_JSON, 0}, {0}};
 
 /* A list of items while it is read. */
 struct item_list {
     struct str tenant;
     size_t size; /* of one */
-    int (*read_one)(struct body *b, struct str tenant, void *item);
+    int (*read_one)(struct field_reader *b, struct str tenant, void *item);
     struct items_body *body;
 };
 
@@ -86,7 +82,7 @@ static struct str id_of(struct str item, struct arena *arena)
 {
     struct json_string key, id;
     struct str ret = {0};
-    RELEASED_BY(buf_release) struct buf text = BUF_MAX(BODY_NAME_MAX);
+    RELEASED_BY(buf_release) struct buf text = BUF_MAX(FIELD_NAME_MAX);
     RELEASED_BY(json_reader_release) struct json_reader r;
     json_reader_init(&r, item, NULL);
     bool is_sound = json_peek(&r) == JSON_TYPE_OBJECT && json_enter_object(&r) == 0;
@@ -107,13 +103,13 @@ static struct str id_of(struct str item, struct arena *arena)
 static int read_item(struct str text, struct arena *arena, const struct item_list *list)
 {
     struct items_body *body = list->body;
-    struct body b;
+    struct field_reader b;
     struct redrive_err err = {0};
     void *item = (char *)body->items + body->n * list->size;
-    body_open(&b, text, arena, 0, &err);
+    fields_json_open(&b, text, arena, 0, &err);
     (void)snprintf(b.at, sizeof b.at, "items[%zu].", body->n_sent);
     int rc = list->read_one(&b, list->tenant, item);
-    body_release(&b);
+    fields_json_close(&b);
     struct item_fault *fault = NULL;
     if (rc == 0) {
         body->n++;
@@ -123,19 +119,19 @@ static int read_item(struct str text, struct arena *arena, const struct item_lis
         if (!fault)
             return REDRIVE_E_NOMEM;
         *fault = (struct item_fault){.id = id_of(text, arena), .err = err};
-        (void)str_copy(fault->field, sizeof fault->field, str_of(b.field));
+        (void)str_copy(fault->field, sizeof fault->field, str_of(b.place));
     }
     body->faults[body->n_sent++] = fault;
     return 0;
 }
 
-static int read_list(struct body *b, const struct item_list *list, size_t n)
+static int read_list(struct field_reader *b, const struct item_list *list, size_t n)
 {
     struct str item;
-    int rc = body_enter(b, "items");
-    while (rc == 0 && (rc = body_next(b, "items", list->body->n_sent)) > 0) {
-        if (list->body->n_sent == n || json_skip(&b->reader, &item) < 0)
-            return body_fault(b, "", REDRIVE_E_RANGE, "it cannot be read");
+    int rc = fields_json_enter(b, "items");
+    while (rc == 0 && (rc = fields_json_next(b, "items", list->body->n_sent)) > 0) {
+        if (list->body->n_sent == n || json_skip(&b->json, &item) < 0)
+            return field_fault(b, "", REDRIVE_E_RANGE, "it cannot be read");
         rc = read_item(item, b->arena, list);
         if (rc < 0)
             return err_nomem(b->err);
@@ -157,29 +153,29 @@ static int read_items(struct str text, struct arena *arena, const struct item_li
                       struct redrive_err *err)
 {
     struct items_body *body = list->body;
-    struct body b;
+    struct field_reader b;
     struct str items = {0};
     uint64_t given;
-    body_open(&b, text, arena, 0, err);
-    int rc = body_object(&b, ITEMS, &items, &given);
+    fields_json_open(&b, text, arena, 0, err);
+    int rc = fields_json_object(&b, ITEMS, &items, &given);
     if (rc == 0)
-        rc = body_end(&b);
+        rc = fields_json_end(&b);
     if (rc == 0 && given == 0)
-        rc = body_missing(&b, "items", "an array of objects");
-    body_release(&b);
-    size_t n = rc == 0 ? body_count(items, SETTLE_BODY_MAX) : 0;
+        rc = field_missing(&b, "items", "an array of objects");
+    fields_json_close(&b);
+    size_t n = rc == 0 ? fields_json_count(items, SETTLE_BODY_MAX) : 0;
     if (rc == 0 && n > SETTLE_BODY_MAX) {
-        rc = body_fault(&b, "items", REDRIVE_E_RANGE, "there are too many");
+        rc = field_fault(&b, "items", REDRIVE_E_RANGE, "there are too many");
         err_detail(err, "expected up to %d items", SETTLE_BODY_MAX);
     }
     if (rc == 0) {
         body->items = arena_array(arena, n + 1, list->size);
         body->faults = arena_array(arena, n + 1, sizeof(struct item_fault *));
-        body_open(&b, items, arena, 0, err);
+        fields_json_open(&b, items, arena, 0, err);
         rc = body->items && body->faults ? read_list(&b, list, n) : err_nomem(err);
-        body_release(&b);
+        fields_json_close(&b);
     }
-    (void)str_copy(body->field, sizeof body->field, str_of(b.field));
+    (void)str_copy(body->field, sizeof body->field, str_of(b.place));
     return rc == 0 && body->n == 0 && body->n_sent > 0 ? refuse_all(body, err) : rc;
 }
 
@@ -188,11 +184,11 @@ static int read_items(struct str text, struct arena *arena, const struct item_li
 struct given_outcome {
     struct str id;
     struct str token;
-    const char *status;
+    int status;
     int class_;
     const char *message;
     const char *error_type;
-    struct names error_types;
+    struct field_names error_types;
     const char *stacktrace;
     const char *sqlstate;
     int64_t http_status;
@@ -230,43 +226,29 @@ static const char *const STATUSES[] = {"SUCCESS", "TRANSIENT_FAIL", "PERMANENT_F
 
 #define OUTCOME(m) offsetof(struct given_outcome, m)
 
-static const struct member OUTCOME_MEMBERS[] = {
-    [ID] = {"id", MEMBER_NAME, OUTCOME(id)},
-    [TOKEN] = {"token", MEMBER_NAME, OUTCOME(token)},
-    [STATUS] = {"status", MEMBER_TEXT, OUTCOME(status), .max = 64},
-    [CLASS] = {"class", MEMBER_WORD, OUTCOME(class_), .words = CLASSES},
-    [MESSAGE] = {"message", MEMBER_TEXT, OUTCOME(message), .max = SETTLE_TEXT_BYTES},
-    [ERROR_TYPE] = {"error_type", MEMBER_TEXT, OUTCOME(error_type), .max = BODY_NAME_MAX},
-    [ERROR_TYPES] = {"error_types", MEMBER_NAMES, OUTCOME(error_types),
+static const struct field OUTCOME_MEMBERS[] = {
+    [ID] = {"id", &FIELD_NAME, OUTCOME(id)},
+    [TOKEN] = {"token", &FIELD_NAME, OUTCOME(token)},
+    [STATUS] = {"status", &FIELD_WORD, OUTCOME(status), .words = STATUSES},
+    [CLASS] = {"class", &FIELD_WORD, OUTCOME(class_), .words = CLASSES},
+    [MESSAGE] = {"message", &FIELD_TEXT, OUTCOME(message), .max = SETTLE_TEXT_BYTES},
+    [ERROR_TYPE] = {"error_type", &FIELD_TEXT, OUTCOME(error_type), .max = FIELD_NAME_MAX},
+    [ERROR_TYPES] = {"error_types", &FIELD_NAMES, OUTCOME(error_types),
                      .max = REDRIVE_ERROR_TYPES_MAX},
-    [STACKTRACE] = {"stacktrace", MEMBER_TEXT, OUTCOME(stacktrace), .max = SETTLE_TEXT_BYTES},
-    [SQLSTATE] = {"sqlstate", MEMBER_TEXT, OUTCOME(sqlstate), .max = 5},
-    [HTTP_STATUS] = {"http_status", MEMBER_INT, OUTCOME(http_status), .min = 100, .max = 599},
-    [EXIT_CODE] = {"exit_code", MEMBER_INT, OUTCOME(exit_code), .min = 0, .max = 255},
-    [RETRY_AFTER] = {"retry_after", MEMBER_SPAN, OUTCOME(retry_after_ms), .max = LEASE_MAX_MS},
-    [RESULT] = {"result", MEMBER_JSON, OUTCOME(result)},
-    [RELEASE] = {"release", MEMBER_BOOL, OUTCOME(release)},
-    [SNOOZE] = {"snooze", MEMBER_SPAN, OUTCOME(snooze_ms), .max = INT64_C(30) * LEASE_MAX_MS},
+    [STACKTRACE] = {"stacktrace", &FIELD_TEXT, OUTCOME(stacktrace), .max = SETTLE_TEXT_BYTES},
+    [SQLSTATE] = {"sqlstate", &FIELD_TEXT, OUTCOME(sqlstate), .max = 5},
+    [HTTP_STATUS] = {"http_status", &FIELD_INT, OUTCOME(http_status), .min = 100, .max = 599},
+    [EXIT_CODE] = {"exit_code", &FIELD_INT, OUTCOME(exit_code), .min = 0, .max = 255},
+    [RETRY_AFTER] = {"retry_after", &FIELD_SPAN, OUTCOME(retry_after_ms), .max = LEASE_MAX_MS},
+    [RESULT] = {"result", &FIELD_JSON, OUTCOME(result)},
+    [RELEASE] = {"release", &FIELD_BOOL, OUTCOME(release)},
+    [SNOOZE] = {"snooze", &FIELD_SPAN, OUTCOME(snooze_ms), .max = INT64_C(30) * LEASE_MAX_MS},
     {0},
 };
 
-static int read_status(struct body *b, const struct given_outcome *o, struct redrive_failure *ret)
-{
-    size_t n = 0;
-    while (STATUSES[n] && strcmp(STATUSES[n], o->status) != 0)
-        n++;
-    if (!STATUSES[n]) {
-        int rc = body_fault(b, "status", REDRIVE_E_INVALID, "there is no '%.60s'", o->status);
-        body_suggest(b->err, str_of(o->status), STATUSES, n);
-        return rc;
-    }
-    ret->failed = n == STATUS_FAIL;
-    ret->status = n == STATUS_FAIL ? NULL : STATUSES[n];
-    return 0;
-}
-
 /* Out of memory there are none; the arena remembers that it failed. */
-static void read_types(struct body *b, const struct names *names, struct redrive_failure *ret)
+static void read_types(struct field_reader *b, const struct field_names *names,
+                       struct redrive_failure *ret)
 {
     const char **types = arena_array(b->arena, names->n, sizeof *types);
     for (size_t i = 0; types && i < names->n; i++)
@@ -277,7 +259,7 @@ static void read_types(struct body *b, const struct names *names, struct redrive
 
 /* Without a status an error means failure; nothing at all is a mistake of the caller and no
  * success. */
-static int read_failure(struct body *b, const struct given_outcome *o, uint64_t given,
+static int read_failure(struct field_reader *b, const struct given_outcome *o, uint64_t given,
                         struct redrive_failure *ret)
 {
     *ret = (struct redrive_failure){
@@ -290,28 +272,32 @@ static int read_failure(struct body *b, const struct given_outcome *o, uint64_t 
         .retry_after_ms = o->retry_after_ms,
     };
     read_types(b, &o->error_types, ret);
-    if (body_given(given, STATUS) && body_given(given, CLASS))
-        return body_fault(b, "class", REDRIVE_E_INVALID, "it and 'status' exclude each other");
-    if (body_given(given, CLASS))
+    if (field_given(given, STATUS) && field_given(given, CLASS))
+        return field_fault(b, "class", REDRIVE_E_INVALID, "it and 'status' exclude each other");
+    if (field_given(given, CLASS))
         ret->status = CLASSES[o->class_];
-    if (body_given(given, STATUS))
-        return read_status(b, o, ret);
-    if (body_given(given, CLASS) || body_given(given, HTTP_STATUS) || body_given(given, EXIT_CODE))
+    if (field_given(given, STATUS) && o->status == STATUS_FAIL)
+        ret->failed = true;
+    else if (field_given(given, STATUS))
+        ret->status = STATUSES[o->status];
+    if (field_given(given, STATUS) || field_given(given, CLASS) ||
+        field_given(given, HTTP_STATUS) || field_given(given, EXIT_CODE))
         return 0;
     ret->failed = failure_type(ret) || o->message || o->stacktrace || o->sqlstate;
-    return ret->failed ? 0 : body_missing(b, "status", "SUCCESS, FAIL or a class: how did it end?");
+    return ret->failed ? 0
+                       : field_missing(b, "status", "SUCCESS, FAIL or a class: how did it end?");
 }
 
-static int read_outcome(struct body *b, const struct given_outcome *o, uint64_t given,
+static int read_outcome(struct field_reader *b, const struct given_outcome *o, uint64_t given,
                         struct outcome *ret)
 {
-    if (o->release && body_given(given, SNOOZE))
-        return body_fault(b, "snooze", REDRIVE_E_INVALID, "it and 'release' exclude each other");
+    if (o->release && field_given(given, SNOOZE))
+        return field_fault(b, "snooze", REDRIVE_E_INVALID, "it and 'release' exclude each other");
     if (o->release) {
         ret->ending = ENDING_RELEASED;
         return 0;
     }
-    if (body_given(given, SNOOZE)) {
+    if (field_given(given, SNOOZE)) {
         ret->ending = ENDING_SNOOZED;
         ret->snooze_ms = o->snooze_ms;
         return 0;
@@ -320,25 +306,26 @@ static int read_outcome(struct body *b, const struct given_outcome *o, uint64_t 
     return read_failure(b, o, given, &ret->failure);
 }
 
-static int need_lease(struct body *b, struct str id, struct str token)
+static int need_lease(struct field_reader *b, struct str id, struct str token)
 {
     if (id.len == 0)
-        return body_missing(b, "id", "the id of a job");
-    return token.len > 0 ? 0 : body_missing(b, "token", "the token of the claim, as text");
+        return field_missing(b, "id", "the id of a job");
+    return token.len > 0 ? 0 : field_missing(b, "token", "the token of the claim, as text");
 }
 
-static int read_settlement(struct body *b, struct str tenant, void *item)
+static int read_settlement(struct field_reader *b, struct str tenant, void *item)
 {
     struct settlement *s = item;
     struct given_outcome o = {0};
     uint64_t given;
-    int rc = body_object(b, OUTCOME_MEMBERS, &o, &given);
+    int rc = fields_json_object(b, OUTCOME_MEMBERS, &o, &given);
     if (rc == 0)
         rc = need_lease(b, o.id, o.token);
     if (rc == 0)
         rc = read_outcome(b, &o, given, &s->outcome);
     if (rc == 0 && o.result.len > SETTLE_RESULT_BYTES)
-        rc = body_fault(b, "result", REDRIVE_E_TOO_BIG, "it is over %u bytes", SETTLE_RESULT_BYTES);
+        rc =
+            field_fault(b, "result", REDRIVE_E_TOO_BIG, "it is over %u bytes", SETTLE_RESULT_BYTES);
     s->tenant = tenant;
     s->id = o.id;
     s->token = lease_token_read(o.token);
@@ -365,18 +352,18 @@ struct given_extension {
 
 #define EXTENSION(m) offsetof(struct given_extension, m)
 
-static const struct member EXTENSION_MEMBERS[] = {
-    {"id", MEMBER_NAME, EXTENSION(id)},
-    {"token", MEMBER_NAME, EXTENSION(token)},
-    {"lease", MEMBER_SPAN, EXTENSION(lease_ms), .min = LEASE_MIN_MS, .max = LEASE_MAX_MS},
+static const struct field EXTENSION_MEMBERS[] = {
+    {"id", &FIELD_NAME, EXTENSION(id)},
+    {"token", &FIELD_NAME, EXTENSION(token)},
+    {"lease", &FIELD_SPAN, EXTENSION(lease_ms), .min = LEASE_MIN_MS, .max = LEASE_MAX_MS},
     {0},
 };
 
-static int read_extension(struct body *b, struct str tenant, void *item)
+static int read_extension(struct field_reader *b, struct str tenant, void *item)
 {
     struct given_extension x = {0};
     uint64_t given;
-    int rc = body_object(b, EXTENSION_MEMBERS, &x, &given);
+    int rc = fields_json_object(b, EXTENSION_MEMBERS, &x, &given);
     if (rc == 0)
         rc = need_lease(b, x.id, x.token);
     *(struct extension *)item = (struct extension){

@@ -10,7 +10,7 @@
 #define SERVER_REST_BODY_WORK_H
 
 #include "engine/verbs/settle.h"
-#include "server/rest/body/body.h"
+#include "fields/json.h"
 #include "store/store.h"
 
 #define CLAIM_BODY_MAX      500   /* jobs of one claim */
@@ -25,13 +25,13 @@
 #define SETTLE_RESULT_BYTES (1024u * 1024)
 
 struct claim_body {
-    struct names queues;
-    struct names tasks;
+    struct field_names queues;
+    struct field_names tasks;
     int64_t n;
     struct str worker; /* absent: it did not say */
     int64_t lease_ms;  /* 0: as each task says */
     int64_t wait_ms;
-    char field[BODY_FIELD_MAX]; /* at fault, after a failure */
+    char field[FIELD_PLACE_MAX]; /* at fault, after a failure */
 };
 /* An empty text is a claim with nothing said. */
 int claim_body_read(struct str text, struct arena *arena, struct claim_body *ret,
@@ -41,7 +41,7 @@ int claim_body_read(struct str text, struct arena *arena, struct claim_body *ret
 struct item_fault {
     struct str id; /* absent: it has none that can be read */
     struct redrive_err err;
-    char field[BODY_FIELD_MAX];
+    char field[FIELD_PLACE_MAX];
 };
 
 /* The items of a request: those that can be read, one after the other, and for each that was sent
@@ -56,7 +56,7 @@ struct items_body {
     size_t n;
     struct item_fault **faults;
     size_t n_sent;
-    char field[BODY_FIELD_MAX];
+    char field[FIELD_PLACE_MAX];
 };
 int settle_body_read(struct str text, struct str tenant, struct arena *arena,
                      struct items_body *ret, struct redrive_err *err);

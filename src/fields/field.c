@@ -1,0 +1,96 @@
+/* field.c - what is said of a value at fault. */
+#include "fields/private.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+
+#include "base/err.h"
+
+#define FIELDS_MAX   64 /* in a table: a bit for each says which were given */
+#define EXPECTED_MAX 480
+#define SHOWN_MAX    60 /* bytes of a wrong word that a message repeats */
+
+int field_fault(struct field_reader *r, const char *name, int code, const char *format, ...)
+{
+    char text[200];
+    va_list args;
+    va_start(args, format);
+    (void)vsnprintf(text, sizeof text, format, args);
+    va_end(args);
+    (void)snprintf(r->place, sizeof r->place, "%s%s", r->at, name);
+    return err_set(r->err, code, "%s: %s", r->place, text);
+}
+
+int field_missing(struct field_reader *r, const char *name, const char *expected)
+{
+    int rc = field_fault(r, name, REDRIVE_E_INVALID, "it is missing");
+    err_detail(r->err, "expected %s", expected);
+    return rc;
+}
+
+void field_suggest(struct redrive_err *err, struct str word, const char *const *words, size_t n)
+{
+    RELEASED_BY(buf_release) struct buf list = BUF_MAX(EXPECTED_MAX);
+    for (size_t i = 0; i < n; i++)
+        buf_printf(&list, "%s%s", i > 0 ? ", " : "", words[i]);
+    err_detail(err, "expected one of %s", buf_cstr(&list));
+    err_suggest(err, suggest(word, words, n));
+}
+
+int field_no_such_word(struct field_reader *r, const char *name, struct str word,
+                       const char *const *words, size_t n)
+{
+    int rc = field_fault(r, name, REDRIVE_E_INVALID, "there is no '%.*s'",
+                         (int)(word.len < SHOWN_MAX ? word.len : SHOWN_MAX), word.ptr);
+    field_suggest(r->err, word, words, n);
+    return rc;
+}
+
+int field_unknown(struct field_reader *r, const struct field *fields, struct str name,
+                  const char *what)
+{
+    const char *names[FIELDS_MAX];
+    char shown[SHOWN_MAX + 1];
+    size_t n = 0;
+    for (const struct field *f = fields; f->name; f++)
+        if (field_is_allowed(r, f))
+            names[n++] = f->name;
+    (void)str_copy(shown, sizeof shown, name);
+    int rc = field_fault(r, shown, REDRIVE_E_UNKNOWN, "there is no such %s", what);
+    field_suggest(r->err, name, names, n);
+    return rc;
+}
+
+int field_wrong(struct field_reader *r, const struct field *f, int code, const char *what)
+{
+    RELEASED_BY(buf_release) struct buf expected = BUF_MAX(EXPECTED_MAX);
+    int rc = field_fault(r, f->name, code, "%s", what);
+    if (f->kind->describe)
+        f->kind->describe(r, f, &expected);
+    else if (f->kind->expects)
+        buf_puts(&expected, f->kind->expects);
+    if (expected.len > 0)
+        err_detail(r->err, "expected %s", buf_cstr(&expected));
+    return rc;
+}
+
+int field_not_json(struct field_reader *r)
+{
+    int rc = json_error(&r->json, r->err);
+    return rc < 0 ? rc : err_nomem(r->err);
+}
+
+int field_wrong_type(struct field_reader *r, const struct field *f)
+{
+    char text[64];
+    const int type = json_peek(&r->json);
+    if (type < 0)
+        return field_not_json(r);
+    const char *name = json_type_name((enum json_type)type);
+    (void)snprintf(text, sizeof text, "it is %s%s",
+                   type == JSON_TYPE_ARRAY || type == JSON_TYPE_OBJECT ? "an "
+                   : type >= JSON_TYPE_NUMBER                          ? "a "
+                                                                       : "",
+                   name);
+    return field_wrong(r, f, REDRIVE_E_INVALID, text);
+}

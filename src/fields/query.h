@@ -1,0 +1,17 @@
+/* query.h - reads parameters, which have a name and a text, by tables of fields. */
+#ifndef FIELDS_QUERY_H
+#define FIELDS_QUERY_H
+
+#include "fields/field.h"
+
+/* `uses` chooses among the fields of a table. */
+void fields_query_open(struct field_reader *r, unsigned uses, struct arena *arena, int64_t now_ms,
+                       struct redrive_err *err);
+
+/* Reads one parameter into `ret`, which may point into `value`, and sets the bit of its row.
+ * Refused are a name that is unknown, a second value of what is no list, a text that is not UTF-8,
+ * and one that is empty: a script with an empty variable must not get everything. */
+int fields_query_add(struct field_reader *r, const struct field *fields, struct str name,
+                     struct str value, void *ret, uint64_t *given);
+
+#endif
