@@ -1,5 +1,5 @@
 /* field.c - what is said of a value at fault. */
-#include "fields/private.h"
+#include "fields/field.h"
 
 #include <stdarg.h>
 #include <stdio.h>
@@ -64,7 +64,9 @@ int field_unknown(struct field_reader *r, const struct field *fields, struct str
 int field_wrong(struct field_reader *r, const struct field *f, int code, const char *what)
 {
     RELEASED_BY(buf_release) struct buf expected = BUF_MAX(EXPECTED_MAX);
-    int rc = field_fault(r, f->name, code, "%s", what);
+    const int shown = (int)(r->text.len < SHOWN_MAX ? r->text.len : SHOWN_MAX);
+    int rc = shown > 0 ? field_fault(r, f->name, code, "'%.*s' %s", shown, r->text.ptr, what)
+                       : field_fault(r, f->name, code, "it %s", what);
     if (f->kind->describe)
         f->kind->describe(r, f, &expected);
     else if (f->kind->expects)
@@ -87,7 +89,7 @@ int field_wrong_type(struct field_reader *r, const struct field *f)
     if (type < 0)
         return field_not_json(r);
     const char *name = json_type_name((enum json_type)type);
-    (void)snprintf(text, sizeof text, "it is %s%s",
+    (void)snprintf(text, sizeof text, "is %s%s",
                    type == JSON_TYPE_ARRAY || type == JSON_TYPE_OBJECT ? "an "
                    : type >= JSON_TYPE_NUMBER                          ? "a "
                                                                        : "",

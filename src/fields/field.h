@@ -7,12 +7,14 @@
  *         {0},
  *     };
  *
- * A table is read from a JSON object (json.h) or from parameters with names (query.h). Both are
- * strict, so that a misspelt name is an error and not a surprise: a name that is not in the table
- * is refused, with the nearest that is. Every number has bounds, every text is UTF-8.
+ * A table is read from a JSON object (json.h), from parameters with names (query.h), or from the
+ * options of a command line (cli/frame/options.h). All are strict, so that a misspelt name is an
+ * error and not a surprise: a name that is not in the table is refused, with the nearest that is.
+ * Every text is UTF-8.
  *
  * The first failure ends the reading. `place` of the reader then names the value at fault,
- * `items[2].token`; the message begins with the place, and the detail says what was expected.
+ * `items[2].token` or `--limit`; the message begins with the place, and the detail says what was
+ * expected.
  */
 #ifndef FIELDS_FIELD_H
 #define FIELDS_FIELD_H
@@ -28,23 +30,51 @@
 #define FIELD_NAME_MAX  255 /* bytes of a name */
 #define FIELD_PLACE_MAX 160
 
+struct field_reader;
 struct field_kind;
 
 struct field {
     const char *name;
     const struct field_kind *kind;
-    size_t offset;              /* of the member that gets the value */
-    int64_t min;                /* of numbers, and of spans in ms */
-    int64_t max;                /* the same; bytes of a text, names of a list */
+    size_t offset;     /* of the member that gets the value */
+    int64_t min, max;  /* of a number, and of a span in ms; both 0: any */
+    double min_double; /* the same of a FIELD_DOUBLE */
+    double max_double;
     const char *const *words;   /* of FIELD_WORD; NULL ends them */
     enum vocabulary vocabulary; /* of FIELD_VOCABULARY, */
     size_t skip;                /* without its first words */
     unsigned uses; /* 0, or bits: the field is there for a reader that has one of them */
+
+    /* What a command line has besides. */
+    char letter;             /* 0: none */
+    bool negatable;          /* understands --no-NAME */
+    const char *placeholder; /* names the value in help; one with "FILE" completes file names */
+    const char *help;        /* how it reads after the option: lower case, no full stop */
+    /* What the value is when the option is not given, as one would write it. It is parsed before
+     * the command line, so that help and program cannot disagree. NULL: 0, NULL, no strings, and
+     * -1 for a FIELD_WORD. Not for a FIELD_BOOL, which starts false, nor for lists. */
+    const char *default_text;
+    /* Another option of the same table without which this one does nothing, or beside which it does
+     * nothing: the line is refused then. NULL: none. */
+    const char *needs;
+    const char *not_with;
+};
+
+/* `max` of a text is its bytes, `max` of a list its names. */
+struct field_kind {
+    const char *name; /* of the type of its values, for programs */
+    /* Reads the value that comes next into `to`, or fails. */
+    int (*read)(struct field_reader *r, const struct field *f, void *to);
+    const char *expects; /* "a time"; NULL: `describe` says it, or `read` does */
+    void (*describe)(const struct field_reader *r, const struct field *f, struct buf *out);
+    bool takes_null;    /* null is a value, and not as good as absent */
+    bool takes_nothing; /* so is a parameter without a value */
+    bool is_list;       /* may be given several times */
 };
 
 /* The type of the member is in brackets. */
-extern const struct field_kind FIELD_NAME;  /* [struct str] 1 to 255 bytes, no control character */
-extern const struct field_kind FIELD_TEXT;  /* [const char *] up to `max` bytes, without NUL */
+extern const struct field_kind FIELD_NAME; /* [struct str] 1 to 255 bytes, no control character */
+extern const struct field_kind FIELD_TEXT; /* [const char *] up to `max` bytes, without NUL */
 extern const struct field_kind FIELD_WORDING; /* [struct str] any text without NUL */
 extern const struct field_kind FIELD_NAMES;   /* [struct field_names] 1 to `max` names */
 extern const struct field_kind FIELD_QUEUES;  /* [struct field_names] 1 to `max` names of queues */
@@ -80,12 +110,43 @@ struct field_reader {
     char place[FIELD_PLACE_MAX];  /* at fault; "": the input as a whole */
 };
 
+/* Whether the value is the one text of a parameter or option, and no JSON. */
+static inline bool field_reads_text(const struct field_reader *r)
+{
+    return r->text.ptr != NULL;
+}
+
+/* Reads a text of at most `max` bytes without NUL, into the arena where it must be decoded. */
+int field_read_text(struct field_reader *r, const struct field *f, size_t max, struct str *ret);
+
+/* Whether a reader may have the field. */
+static inline bool field_is_allowed(const struct field_reader *r, const struct field *f)
+{
+    return f->uses == 0 || (f->uses & r->uses) != 0;
+}
+
+/* ---- Refusals -------------------------------------------------------------------------------- */
+
 /* Fails at a field of the object that was read last. */
 int field_fault(struct field_reader *r, const char *name, int code, const char *format, ...)
     __attribute__((format(printf, 4, 5)));
 
 /* Fails because a field is not there. */
 int field_missing(struct field_reader *r, const char *name, const char *expected);
+
+/* Fails because the value "is empty", with what the kind expects as the detail. A text is repeated
+ * in the message, anything else is "it". */
+int field_wrong(struct field_reader *r, const struct field *f, int code, const char *what);
+
+/* Fails because the next value is of another type: "it is a number". */
+int field_wrong_type(struct field_reader *r, const struct field *f);
+
+/* Fails as the JSON reader has. */
+int field_not_json(struct field_reader *r);
+
+/* Fails because the table has no field of that name; `what` it would be: "member". */
+int field_unknown(struct field_reader *r, const struct field *fields, struct str name,
+                  const char *what);
 
 /* Fails because none of `words` is `word`: all of them are the detail, the nearest is the hint. */
 int field_no_such_word(struct field_reader *r, const char *name, struct str word,

@@ -4,7 +4,6 @@
 #include <stdio.h>
 
 #include "base/err.h"
-#include "fields/private.h"
 
 void fields_json_open(struct field_reader *r, struct str text, struct arena *arena, int64_t now_ms,
                       struct redrive_err *err)

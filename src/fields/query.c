@@ -2,7 +2,6 @@
 #include "fields/query.h"
 
 #include "base/text/encode.h"
-#include "fields/private.h"
 
 void fields_query_open(struct field_reader *r, unsigned uses, struct arena *arena, int64_t now_ms,
                        struct redrive_err *err)

@@ -6,7 +6,7 @@
 
 static const char *const STRATEGIES[] = {"exponential", "linear", "fixed", NULL};
 
-static const struct option GLOBALS[] = {
+static const struct field GLOBALS[] = {
     {.name = "config",
      .letter = 'c',
      INTO_STRING(struct fake_globals, config),
@@ -17,7 +17,7 @@ static const struct option GLOBALS[] = {
     {0},
 };
 
-static const struct option SIMULATE_OPTIONS[] = {
+static const struct field SIMULATE_OPTIONS[] = {
     {.name = "profile",
      .letter = 'p',
      INTO_STRING(struct fake_options, profile),
@@ -48,13 +48,13 @@ static const struct option SIMULATE_OPTIONS[] = {
      .help = "how long to wait"},
     {.name = "strategy",
      INTO_CHOICE(struct fake_options, strategy),
-     .choices = STRATEGIES,
+     .words = STRATEGIES,
      .placeholder = "NAME",
      .default_text = "linear",
      .help = "how delays grow"},
     {.name = "mode",
      INTO_CHOICE(struct fake_options, mode),
-     .choices = STRATEGIES,
+     .words = STRATEGIES,
      .help = "a choice without a default"},
     {.name = "label",
      .letter = 'l',
@@ -125,19 +125,19 @@ const struct command FAKE_ROOT = {
 
 char fake_source_log[256];
 
-static const struct option FLAGS[] = {
+static const struct field FLAGS[] = {
     {.name = "retry-max-delay", .placeholder = "TIME", .help = "longest delay"},
-    {.name = "retry-mode", .choices = STRATEGIES, .help = "mode of the delays"},
+    {.name = "retry-mode", .words = STRATEGIES, .help = "mode of the delays"},
     {.name = "queue-file", .placeholder = "FILE", .help = "where queues are"},
 };
 
-static bool fake_enumerate(void *ctx, size_t index, struct option *ret)
+static bool fake_enumerate(void *ctx, size_t index, struct field *ret)
 {
     (void)ctx;
     if (index >= sizeof FLAGS / sizeof FLAGS[0])
         return false;
     *ret = FLAGS[index];
-    ret->type = OPTION_STRING;
+    ret->kind = &OPTION_STRING;
     return true;
 }
 

@@ -33,7 +33,7 @@ struct work_options {
     int64_t steps;
 };
 
-static const struct option WORK_OPTIONS[] = {
+static const struct field WORK_OPTIONS[] = {
     {.name = "steps",
      INTO_INT(struct work_options, steps),
      .min = 1,

@@ -117,8 +117,8 @@ FIXTURE_TEST(page_fits_the_terminal_up_to_a_hundred_columns)
 
 FIXTURE_TEST(long_names_stand_on_a_line_of_their_own)
 {
-    const struct option options[] = {
-        {.name = "a-very-long-name-of-an-option", .help = "what it does"},
+    const struct field options[] = {
+        {.name = "a-very-long-name-of-an-option", .kind = &FIELD_BOOL, .help = "what it does"},
         {0},
     };
     const struct command c = {.name = "x", .summary = "s", .options = options};
@@ -194,8 +194,8 @@ FIXTURE_TEST(description_tells_all_about_an_option)
 /* --log-level gives the number of a level: program and log must count them alike. */
 FIXTURE_TEST(log_levels_stand_in_the_order_of_the_log)
 {
-    const struct option *o = option_find(GLOBAL_OPTIONS, STR("log-level"));
+    const struct field *o = option_find(GLOBAL_OPTIONS, STR("log-level"));
     for (int level = LOG_LEVEL_DEBUG; level <= LOG_LEVEL_OFF; level++)
-        assert_string_equal(o->choices[level], log_level_name((enum log_level)level));
-    assert_null(o->choices[LOG_LEVEL_OFF + 1]);
+        assert_string_equal(o->words[level], log_level_name((enum log_level)level));
+    assert_null(o->words[LOG_LEVEL_OFF + 1]);
 }

@@ -48,7 +48,7 @@ def test_a_tenant_without_a_name_is_not_every_tenant(redrive, tmp_path):
     assert len(of_a_tenant) > 10
     for path in of_a_tenant:
         result = redrive(*path, "--tenant", "", cwd=tmp_path)
-        assert result.returncode == 2 and "--tenant: the value is empty" in result.stderr, (path, result)
+        assert result.returncode == 2 and "--tenant: it is empty" in result.stderr, (path, result)
 
 
 def test_help_for_machines_is_one_json_object(redrive):

@@ -64,7 +64,7 @@ def test_an_outage_is_simulated_and_drawn(ui):
 
 def test_too_large_a_simulation_is_refused_with_its_reason(ui):
     ui.open("/ui/simulate?rate=100000").sees("too many jobs to simulate", ".problem").sees("lower the rate", ".problem")
-    ui.open("/ui/simulate?outage=long").sees("it is not a duration", ".problem")
+    ui.open("/ui/simulate?outage=long").sees("'long' is not a duration", ".problem")
     assert ui.find("#sim-outage").get_attribute("aria-invalid") == "true"
     assert ui.find("#sim-outage").get_property("value") == "long"
 

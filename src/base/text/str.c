@@ -206,13 +206,28 @@ static unsigned distance(struct str a, struct str b)
     return last[b.len];
 }
 
+/* The only word that `given` is the beginning of, or NULL. */
+static const char *completed(struct str given, const char *const *words, size_t n_words)
+{
+    const char *found = NULL;
+    for (size_t i = 0; i < n_words; i++) {
+        if (!str_starts_with(str_of(words[i]), given))
+            continue;
+        if (found)
+            return NULL;
+        found = words[i];
+    }
+    return found;
+}
+
 const char *suggest(struct str given, const char *const *words, size_t n_words)
 {
-    const char *best = NULL;
-    unsigned best_distance = 0;
-
     if (given.len == 0 || given.len > WORD_MAX)
         return NULL;
+    const char *best = completed(given, words, n_words);
+    if (best)
+        return best;
+    unsigned best_distance = 0;
     for (size_t i = 0; i < n_words; i++) {
         struct str word = str_of(words[i]);
         if (word.len > WORD_MAX)

@@ -84,8 +84,9 @@ struct str str_last_component(struct str name);
 
 /* ---- The nearest word ------------------------------------------------------------------------ */
 
-/* The word nearest to `given` by edit distance (a swap of neighbours counts one, `-` and `_` are
- * the same), or NULL when none is near enough to be meant. */
+/* The word that `given` was meant to be: the only one that it is the beginning of, else the nearest
+ * by edit distance (a swap of neighbours counts one, `-` and `_` are the same), or NULL when none
+ * is near enough to be meant. */
 const char *suggest(struct str given, const char *const *words, size_t n_words);
 
 #endif

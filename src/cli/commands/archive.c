@@ -98,7 +98,7 @@ struct store_export_options {
     bool live;
 };
 
-static const struct option EXPORT_OPTIONS[] = {
+static const struct field EXPORT_OPTIONS[] = {
     OPTION("tenant", 0, "TENANT", "export what belongs to this tenant; everything unless given",
            INTO_STRING(struct store_export_options, tenant)),
     OPTION("force", 0, NULL, "replace a file that is there",
@@ -238,7 +238,7 @@ struct store_import_options {
     bool into_existing;
 };
 
-static const struct option IMPORT_OPTIONS[] = {
+static const struct field IMPORT_OPTIONS[] = {
     OPTION("check", 0, NULL,
            "read the file to its end, and say whether it is whole; no store is used",
            INTO_FLAG(struct store_import_options, check)),

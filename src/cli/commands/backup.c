@@ -17,7 +17,7 @@ struct backup_options {
     bool force;
 };
 
-static const struct option OPTIONS[] = {
+static const struct field OPTIONS[] = {
     OPTION("force", 0, NULL, "replace a file that is there",
            INTO_FLAG(struct backup_options, force)),
     {0},

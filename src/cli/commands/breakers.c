@@ -17,7 +17,7 @@ struct breakers_options {
     const char *tenant;
 };
 
-static const struct option OPTIONS[] = {
+static const struct field OPTIONS[] = {
     OPTION("tenant", 0, "NAME",
            "whose breakers; by default `list` shows all, the others mean `default`",
            INTO_STRING(struct breakers_options, tenant)),

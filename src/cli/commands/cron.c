@@ -32,7 +32,7 @@ struct next_options {
     const char *after;
 };
 
-static const struct option NEXT_OPTIONS[] = {
+static const struct field NEXT_OPTIONS[] = {
     OPTION("count", 'n', "N", "how many ticks to print", INTO_INT(struct next_options, count),
            .min = 1, .max = COUNT_MAX, .default_text = "5"),
     TIMEZONE_ROW(struct next_options),
@@ -125,7 +125,7 @@ struct entries_options {
     const char *tenant;
 };
 
-static const struct option OPTIONS[] = {
+static const struct field OPTIONS[] = {
     TENANT_ROW(struct entries_options, "whose cron entries they are"),
     {0},
 };
@@ -265,7 +265,7 @@ struct set_options {
     const char *tenant;
 };
 
-static const struct option SET_OPTIONS[] = {
+static const struct field SET_OPTIONS[] = {
     OPTION("task", 't', "TASK", "the task of the jobs it makes; required",
            INTO_STRING(struct set_options, task)),
     OPTION("schedule", 's', "SCHEDULE", "when, such as '*/15 * * * *' or @daily; required",
@@ -276,7 +276,7 @@ static const struct option SET_OPTIONS[] = {
     OPTION("overlap", 0, "RULE",
            "when its last job has not ended: start one all the same, skip the tick, or keep one "
            "waiting",
-           INTO_CHOICE(struct set_options, overlap), .choices = OVERLAPS, .default_text = "skip"),
+           INTO_CHOICE(struct set_options, overlap), .words = OVERLAPS, .default_text = "skip"),
     TENANT_ROW(struct set_options, "whose entry it is"),
     {0},
 };
@@ -395,7 +395,7 @@ static const struct command CMD_SET = {
 
 /* ---- remove ---------------------------------------------------------------------------------- */
 
-static const struct option REMOVE_OPTIONS[] = {
+static const struct field REMOVE_OPTIONS[] = {
     TENANT_ROW(struct entries_options, "whose entry it is"),
     {0},
 };

@@ -12,7 +12,7 @@ struct experiment_options {
     const char *tenant;
 };
 
-static const struct option OPTIONS[] = {
+static const struct field OPTIONS[] = {
     OPTION("tenant", 0, "NAME", "only the jobs of this tenant",
            INTO_STRING(struct experiment_options, tenant)),
     {0},

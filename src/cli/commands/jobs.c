@@ -5,7 +5,7 @@
 #include "cli/jobs/export.h"
 #include "cli/jobs/list.h"
 
-static const struct option LIST_OPTIONS[] = {
+static const struct field LIST_OPTIONS[] = {
     JOB_SELECT_STATE_ROW(struct job_list_options, select),
     JOB_SELECT_ROWS(struct job_list_options, select),
     JOB_LIST_ROWS("newest"),
@@ -66,7 +66,7 @@ static const struct command CMD_RETRY = {
     .variant = JOB_RETRY,
 };
 
-static const struct option EXPORT_OPTIONS[] = {
+static const struct field EXPORT_OPTIONS[] = {
     EXPORT_ROWS,
     JOB_SELECT_STATE_ROW(struct export_options, select),
     JOB_SELECT_ROWS(struct export_options, select),

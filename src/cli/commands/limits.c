@@ -11,7 +11,7 @@ struct limits_options {
     const char *tenant;
 };
 
-static const struct option OPTIONS[] = {
+static const struct field OPTIONS[] = {
     OPTION("tenant", 0, "NAME", "only the limits of this tenant",
            INTO_STRING(struct limits_options, tenant)),
     {0},

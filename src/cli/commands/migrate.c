@@ -13,7 +13,7 @@ struct migrate_options {
     bool add_shards;
 };
 
-static const struct option OPTIONS[] = {
+static const struct field OPTIONS[] = {
     OPTION("add-shards", 0, NULL, "the last of the configured shards are new: add them",
            INTO_FLAG(struct migrate_options, add_shards)),
     OPTION("dry-run", 'n', NULL, "say what would be done, and do nothing",

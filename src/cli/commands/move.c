@@ -31,7 +31,7 @@ struct move_options {
     bool into_existing;
 };
 
-static const struct option OPTIONS[] = {
+static const struct field OPTIONS[] = {
     OPTION("from", 0, "URL", "the store to copy; it is only read",
            INTO_STRING(struct move_options, from)),
     OPTION("to", 0, "URL", "the store to copy into; with --tenant a shard, as URL or number",

@@ -26,14 +26,14 @@ struct explain_options {
     int64_t run_ms;
 };
 
-static const struct option EXPLAIN_OPTIONS[] = {
+static const struct field EXPLAIN_OPTIONS[] = {
     OPTION("profile", 'p', "NAME", "explain a named profile (see `redrive policy list`)",
            INTO_STRING(struct explain_options, profile)),
     OPTION("task", 't', "NAME", "explain a task of the configuration, like the argument TASK",
            INTO_STRING(struct explain_options, task)),
     OPTION("class", 0, "CLASS",
            "how every attempt fails: its class; transient unless --type is given",
-           INTO_CHOICE(struct explain_options, class_), .choices = CLASSES + 1),
+           INTO_CHOICE(struct explain_options, class_), .words = CLASSES + 1),
     OPTION("type", 0, "TYPE[,BASE…]",
            "the type of its error, and after commas those that it derives from: the class is "
            "found as for a job",

@@ -14,13 +14,13 @@ struct queue_options {
     const char *tenant;
 };
 
-static const struct option LIST_OPTIONS[] = {
+static const struct field LIST_OPTIONS[] = {
     OPTION("tenant", 0, "TENANT", "only the queues of this tenant",
            INTO_STRING(struct queue_options, tenant)),
     {0},
 };
 
-static const struct option PAUSE_OPTIONS[] = {
+static const struct field PAUSE_OPTIONS[] = {
     OPTION("tenant", 0, "TENANT", "whose queue it is", INTO_STRING(struct queue_options, tenant),
            .default_text = ENGINE_TENANT_DEFAULT),
     {0},

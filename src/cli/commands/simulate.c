@@ -31,7 +31,7 @@ struct simulate_options {
     const char *svg;
 };
 
-static const struct option OPTIONS[] = {
+static const struct field OPTIONS[] = {
     OPTION("outage", 0, "SPAN", "how long the service is down, up to 1d; 0 for no outage",
            INTO_DURATION(struct simulate_options, compare.outage_ms), .max = DAY_MS,
            .default_text = "180s"),

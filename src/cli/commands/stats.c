@@ -14,7 +14,7 @@ struct stats_options {
     const char *tenant;
 };
 
-static const struct option OPTIONS[] = {
+static const struct field OPTIONS[] = {
     OPTION("tenant", 0, "NAME", "only the statistics of this tenant",
            INTO_STRING(struct stats_options, tenant)),
     {0},

@@ -25,7 +25,7 @@ struct ui_options {
     bool open;
 };
 
-static const struct option OPTIONS[] = {
+static const struct field OPTIONS[] = {
     OPTION("port", 'p', "N", "the port of 127.0.0.1; 0 is one that is free",
            INTO_INT(struct ui_options, port), .min = 0, .max = 65535, .default_text = "0"),
     OPTION("open", 0, NULL, "show it in the browser of the desktop (xdg-open)",

@@ -422,7 +422,7 @@ static int run_work(struct cli *cli, struct redrive_err *err)
     return rc;
 }
 
-static const struct option OPTIONS[] = {
+static const struct field OPTIONS[] = {
     OPTION("until-idle", 0, NULL, "stop when nothing is ready any more, and say what was done",
            INTO_FLAG(struct work_options, until_idle)),
     OPTION("queue", 'q', "NAME", "take jobs of this queue only; the first one named goes first",

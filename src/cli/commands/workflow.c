@@ -340,7 +340,7 @@ struct workflow_options {
     const char *svg;
 };
 
-static const struct option OPTIONS[] = {
+static const struct field OPTIONS[] = {
     OPTION("tenant", 0, "NAME", "the tenant of the job; without, it is looked for in all",
            INTO_STRING(struct workflow_options, tenant)),
     OPTION("svg", 0, "FILE", "draw it; - for standard output",

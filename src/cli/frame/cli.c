@@ -19,7 +19,7 @@ static const char *const LOG_FORMATS[] = {[LOG_TEXT] = "text", [LOG_JSON] = "jso
 static const char *const COLORS[] = {
     [COLOR_AUTO] = "auto", [COLOR_ALWAYS] = "always", [COLOR_NEVER] = "never", NULL};
 
-const struct option GLOBAL_OPTIONS[] = {
+const struct field GLOBAL_OPTIONS[] = {
     OPTION("config", 'c', "FILE", "read the configuration from FILE",
            INTO_STRING(struct globals, config)),
     OPTION("store", 0, "URL", "where jobs are kept: sqlite:FILE, or a postgres:// or redis:// URL",
@@ -33,10 +33,10 @@ const struct option GLOBAL_OPTIONS[] = {
            INTO_STRING(struct globals, ca_file)),
     OPTION("json", 0, NULL, "print data, and errors too, as JSON", INTO_FLAG(struct globals, json)),
     OPTION("log-level", 0, "LEVEL", "log what is at least this severe",
-           INTO_CHOICE(struct globals, log_level), .choices = LOG_LEVELS),
+           INTO_CHOICE(struct globals, log_level), .words = LOG_LEVELS),
     OPTION("log-format", 0, "FORMAT", "how the log is written",
-           INTO_CHOICE(struct globals, log_format), .choices = LOG_FORMATS),
-    OPTION("color", 0, "WHEN", "use colours", INTO_CHOICE(struct globals, color), .choices = COLORS,
+           INTO_CHOICE(struct globals, log_format), .words = LOG_FORMATS),
+    OPTION("color", 0, "WHEN", "use colours", INTO_CHOICE(struct globals, color), .words = COLORS,
            .default_text = "auto"),
     OPTION("no-color", 0, NULL, "use no colours, like --color never",
            INTO_FLAG(struct globals, no_color)),

@@ -27,7 +27,7 @@ struct globals {
 };
 
 /* For the root of the commands, whose options are a struct globals. */
-extern const struct option GLOBAL_OPTIONS[];
+extern const struct field GLOBAL_OPTIONS[];
 
 struct cli {
     struct invocation invocation;

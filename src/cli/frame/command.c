@@ -35,17 +35,6 @@ void words_add(struct words *w, const char *prefix, struct str word)
 
 const char *words_nearest(const struct words *w, struct str given)
 {
-    const char *completed = NULL;
-    size_t n_completed = 0;
-
-    for (size_t i = 0; given.len > 0 && i < w->n; i++) {
-        if (!str_starts_with(str_of(w->items[i]), given))
-            continue;
-        completed = w->items[i];
-        n_completed++;
-    }
-    if (n_completed == 1)
-        return completed;
     return suggest(given, (const char *const *)w->items, w->n);
 }
 
@@ -61,56 +50,46 @@ void words_hint(struct words *w, const char *given, const char *otherwise, struc
 
 /* ---- Options --------------------------------------------------------------------------------- */
 
-const struct option *option_find(const struct option *table, struct str name)
+const struct field *option_find(const struct field *table, struct str name)
 {
-    for (const struct option *o = table; o && o->name; o++)
+    for (const struct field *o = table; o && o->name; o++)
         if (str_is(name, o->name))
             return o;
     return NULL;
 }
 
-const struct option *option_find_letter(const struct option *table, char letter)
+const struct field *option_find_letter(const struct field *table, char letter)
 {
-    for (const struct option *o = table; o && o->name; o++)
+    for (const struct field *o = table; o && o->name; o++)
         if (o->letter == letter)
             return o;
     return NULL;
 }
 
-const struct option *option_find_negated(const struct option *table, struct str name)
+const struct field *option_find_negated(const struct field *table, struct str name)
 {
     const struct str no = STR("no-");
     if (!str_starts_with(name, no))
         return NULL;
-    const struct option *o = option_find(table, (struct str){name.ptr + no.len, name.len - no.len});
+    const struct field *o = option_find(table, (struct str){name.ptr + no.len, name.len - no.len});
     return o && o->negatable ? o : NULL;
 }
 
-const char *option_type_name(enum option_type type)
+void option_words(const struct field *table, struct words *out)
 {
-    static const char *const NAMES[] = {
-        [OPTION_FLAG] = "flag",       [OPTION_STRING] = "string",     [OPTION_INT] = "int",
-        [OPTION_DOUBLE] = "double",   [OPTION_DURATION] = "duration", [OPTION_CHOICE] = "choice",
-        [OPTION_STRINGS] = "strings",
-    };
-    return NAMES[type];
-}
-
-void option_words(const struct option *table, struct words *out)
-{
-    for (const struct option *o = table; o && o->name; o++) {
+    for (const struct field *o = table; o && o->name; o++) {
         words_add(out, "", str_of(o->name));
         if (o->negatable)
             words_add(out, "no-", str_of(o->name));
     }
 }
 
-bool option_source_find(const struct option_source *source, struct str name, struct option *ret)
+bool option_source_find(const struct option_source *source, struct str name, struct field *ret)
 {
     if (!source || !source->known(source->ctx, name))
         return false;
     for (size_t i = 0;; i++) {
-        *ret = (struct option){.type = OPTION_STRING};
+        *ret = (struct field){.kind = &OPTION_STRING};
         if (!source->enumerate(source->ctx, i, ret))
             return false;
         if (str_is(name, ret->name))
@@ -121,7 +100,7 @@ bool option_source_find(const struct option_source *source, struct str name, str
 void option_source_words(const struct option_source *source, const struct command *command,
                          struct words *out)
 {
-    struct option o = {0};
+    struct field o = {0};
     for (size_t i = 0; source && source->enumerate(source->ctx, i, &o); i++)
         if (!source->counts || command->commands ||
             source->counts(source->ctx, str_of(o.name), command))

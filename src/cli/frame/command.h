@@ -1,6 +1,6 @@
 /* command.h - the tables from which the command line is made.
  *
- * A struct command describes a command and a struct option one of its options. From these tables
+ * A struct command describes a command and a struct field one of its options. From these tables
  * alone come parsing (frame/options.h), help and the description for machines (frame/help.c),
  * completion and the nearest word when one is misspelt. A new command is a table
  * and a function; nothing else has to change.
@@ -8,7 +8,7 @@
  *     struct next_options {
  *         int64_t count;
  *     };
- *     static const struct option NEXT_OPTIONS[] = {
+ *     static const struct field NEXT_OPTIONS[] = {
  *         OPTION("count", 'n', "N", "how many times to print",
  *                INTO_INT(struct next_options, count), .min = 1, .max = 1000,
  *                .default_text = "5"),
@@ -36,6 +36,7 @@
 #include "base/text/buf.h"
 #include "base/text/str.h"
 #include "cli/output/term.h"
+#include "fields/field.h"
 #include "redrive.h"
 
 struct cli;
@@ -64,8 +65,7 @@ void words_release(struct words *w);
 /* Adds `prefix` and `word` as one word. */
 void words_add(struct words *w, const char *prefix, struct str word);
 
-/* What `given` was meant to be: the only word that it is the beginning of, else the nearest by
- * spelling, else NULL. Belongs to the list. */
+/* What suggest() finds in the list, which it belongs to. */
 const char *words_nearest(const struct words *w, struct str given);
 
 /* Adds the hint "did you mean '…'?", or `otherwise` where no word is near ("": none), and releases
@@ -74,44 +74,14 @@ void words_hint(struct words *w, const char *given, const char *otherwise, struc
 
 /* ---- Options --------------------------------------------------------------------------------- */
 
-enum option_type {
-    OPTION_FLAG,     /* bool */
-    OPTION_STRING,   /* const char *, borrowed from the command line */
-    OPTION_INT,      /* int64_t */
-    OPTION_DOUBLE,   /* double */
-    OPTION_DURATION, /* int64_t, milliseconds */
-    OPTION_CHOICE,   /* int, the index into `choices` */
-    OPTION_STRINGS,  /* struct option_strings: every use adds one */
-};
-
 struct option_strings {
     const char **items; /* each borrowed from the command line */
     size_t n;
 };
 
-/* A row; a table ends with an empty one. */
-struct option {
-    const char *name; /* without the dashes */
-    char letter;      /* 0: none */
-    enum option_type type;
-    size_t offset;  /* where the value goes; written by INTO_* */
-    bool negatable; /* a flag that understands --no-NAME */
-    int64_t min;    /* least and greatest value of an int, or milliseconds of a duration; */
-    int64_t max;    /* both 0: any */
-    double min_double;
-    double max_double;          /* the same for a double */
-    const char *const *choices; /* ends with NULL */
-    const char *placeholder;    /* names the value in help; one with "FILE" completes file names */
-    const char *help;           /* how it reads after the option: lower case, no full stop */
-    /* What the value is when the option is not given, as one would write it. It is parsed before
-     * the command line, so that help and program cannot disagree. NULL: 0, NULL, no strings, and
-     * -1 for a choice. Not for flags, which start false, nor for lists. */
-    const char *default_text;
-    /* Another option of the same table without which this one does nothing, or beside which it does
-     * nothing: the line is refused then. NULL: none. */
-    const char *needs;
-    const char *not_with;
-};
+/* The kinds of values that only a command line has. Texts are borrowed from it. */
+extern const struct field_kind OPTION_STRING;  /* [const char *] not empty */
+extern const struct field_kind OPTION_STRINGS; /* [struct option_strings] every use adds one */
 
 /* A row: OPTION("count", 'n', "N", "how many", INTO_INT(struct S, count), .min = 1, .max = 9).
  * `letter` is 0 where there is none, `placeholder` NULL for a flag. */
@@ -121,28 +91,25 @@ struct option {
         .help = (text), __VA_ARGS__                                                    \
     }
 
-/* Type and offset of a value: INTO_INT(struct S, member). The member must be of that type. */
-#define INTO_FLAG(S, member)     OPTION_INTO(FLAG, S, member, bool)
-#define INTO_STRING(S, member)   OPTION_INTO(STRING, S, member, const char *)
-#define INTO_INT(S, member)      OPTION_INTO(INT, S, member, int64_t)
-#define INTO_DOUBLE(S, member)   OPTION_INTO(DOUBLE, S, member, double)
-#define INTO_DURATION(S, member) OPTION_INTO(DURATION, S, member, int64_t)
-#define INTO_CHOICE(S, member)   OPTION_INTO(CHOICE, S, member, int)
-#define INTO_STRINGS(S, member)  OPTION_INTO(STRINGS, S, member, struct option_strings)
-#define OPTION_INTO(name, S, member, T) \
-    .type = OPTION_##name, .offset = _Generic(&((S *)0)->member, T * : offsetof(S, member))
+/* Kind and offset of a value: INTO_INT(struct S, member). The member must be of that type. */
+#define INTO_FLAG(S, member)     OPTION_INTO(FIELD_BOOL, S, member, bool)
+#define INTO_STRING(S, member)   OPTION_INTO(OPTION_STRING, S, member, const char *)
+#define INTO_INT(S, member)      OPTION_INTO(FIELD_INT, S, member, int64_t)
+#define INTO_DOUBLE(S, member)   OPTION_INTO(FIELD_DOUBLE, S, member, double)
+#define INTO_DURATION(S, member) OPTION_INTO(FIELD_SPAN, S, member, int64_t)
+#define INTO_CHOICE(S, member)   OPTION_INTO(FIELD_WORD, S, member, int)
+#define INTO_STRINGS(S, member)  OPTION_INTO(OPTION_STRINGS, S, member, struct option_strings)
+#define OPTION_INTO(value_kind, S, member, T) \
+    .kind = &(value_kind), .offset = _Generic(&((S *)0)->member, T * : offsetof(S, member))
 
 /* The row for a name or a letter, or NULL. Tables may be NULL. */
-const struct option *option_find(const struct option *table, struct str name);
-const struct option *option_find_letter(const struct option *table, char letter);
+const struct field *option_find(const struct field *table, struct str name);
+const struct field *option_find_letter(const struct field *table, char letter);
 /* The row that `no-…` negates, or NULL. */
-const struct option *option_find_negated(const struct option *table, struct str name);
-
-/* "flag", "string", … */
-const char *option_type_name(enum option_type type);
+const struct field *option_find_negated(const struct field *table, struct str name);
 
 /* Every name without its dashes, negations included. */
-void option_words(const struct option *table, struct words *out);
+void option_words(const struct field *table, struct words *out);
 
 /* ---- Options that are in no table ---------------------------------------------------------
  *
@@ -159,7 +126,7 @@ struct option_source {
     /* Fills in name, placeholder, help, default_text and choices (what does not apply stays NULL)
      * of the option with that number and returns true; false after the last. The strings are valid
      * as long as the source. */
-    bool (*enumerate)(void *ctx, size_t index, struct option *ret);
+    bool (*enumerate)(void *ctx, size_t index, struct field *ret);
     /* Whether the option has an effect on what the command does; NULL: all have. A line with one
      * that has none is refused. (The global options are different: they hold for every command, so
      * that an alias or a script may always give them.) */
@@ -167,7 +134,7 @@ struct option_source {
 };
 
 /* The same for a source, which may be NULL. */
-bool option_source_find(const struct option_source *source, struct str name, struct option *ret);
+bool option_source_find(const struct option_source *source, struct str name, struct field *ret);
 /* Those that have an effect on the command; on a group: all. */
 void option_source_words(const struct option_source *source, const struct command *command,
                          struct words *out);
@@ -205,7 +172,7 @@ struct command {
      * text. NULL: none. */
     const char *arguments;
     const char *description; /* paragraphs, wrapped by help; NULL: the summary says it all */
-    const struct option *options;
+    const struct field *options;
     size_t options_size; /* of the struct that `options` fill in; it starts zeroed */
     /* Either commands below this one, a list that ends with NULL, or a function that does it. It
      * returns 0 or a negative code that becomes the exit code of the program. */

@@ -10,8 +10,8 @@ struct walk {
     struct completion c;
     const char **args;
     bool options_ended;
-    bool wrong;            /* a word that is not allowed there */
-    struct option pending; /* an option whose value comes next, if it has a name */
+    bool wrong;           /* a word that is not allowed there */
+    struct field pending; /* an option whose value comes next, if it has a name */
 };
 
 void completion_offer(struct completion *c, const char *word)
@@ -38,11 +38,11 @@ static void offer_files_if_named(struct completion *c, struct str placeholder)
 /* ---- Before the cursor ----------------------------------------------------------------------- */
 
 /* An option of the path or the source; false when there is none. */
-static bool find_option(const struct completion *c, struct str name, struct option *ret)
+static bool find_option(const struct completion *c, struct str name, struct field *ret)
 {
     for (size_t level = c->path.depth; level-- > 0;) {
-        const struct option *table = c->path.at[level]->options;
-        const struct option *o = option_find(table, name);
+        const struct field *table = c->path.at[level]->options;
+        const struct field *o = option_find(table, name);
         if (!o)
             o = option_find_negated(table, name);
         if (o) {
@@ -58,10 +58,10 @@ static bool find_option(const struct completion *c, struct str name, struct opti
 static void pass_letters(struct walk *w, const char *letters)
 {
     for (const char *at = letters; *at; at++) {
-        const struct option *o = NULL;
+        const struct field *o = NULL;
         for (size_t level = w->c.path.depth; !o && level-- > 0;)
             o = option_find_letter(w->c.path.at[level]->options, *at);
-        if (o && o->type == OPTION_FLAG)
+        if (o && o->kind == &FIELD_BOOL)
             continue;
         if (o && at[1] == '\0')
             w->pending = *o;
@@ -76,14 +76,14 @@ static void pass_word(struct walk *w, const char *word)
     if (w->pending.name) {
         /* bash gives `=` as a word of its own; the value is still to come. */
         if (strcmp(word, "=") != 0)
-            w->pending = (struct option){0};
+            w->pending = (struct field){0};
     } else if (is_option && strcmp(word, "--") == 0) {
         w->options_ended = true;
     } else if (is_option && word[1] != '-') {
         pass_letters(w, word + 1);
     } else if (is_option) {
-        struct option o;
-        if (!strchr(word, '=') && find_option(&w->c, str_of(word + 2), &o) && o.type != OPTION_FLAG)
+        struct field o;
+        if (!strchr(word, '=') && find_option(&w->c, str_of(word + 2), &o) && o.kind != &FIELD_BOOL)
             w->pending = o;
     } else if (command_path_last(&w->c.path)->commands) {
         w->wrong = w->wrong || command_path_descend(&w->c.path, word, NULL) < 0;
@@ -94,9 +94,9 @@ static void pass_word(struct walk *w, const char *word)
 
 /* ---- At the cursor --------------------------------------------------------------------------- */
 
-static void offer_value(struct completion *c, const struct option *o)
+static void offer_value(struct completion *c, const struct field *o)
 {
-    for (const char *const *choice = o->choices; choice && *choice; choice++)
+    for (const char *const *choice = o->words; choice && *choice; choice++)
         completion_offer(c, *choice);
     offer_files_if_named(c, str_of(o->placeholder));
 }
@@ -122,7 +122,7 @@ static void offer_at_cursor(struct walk *w)
     bool is_option = !w->options_ended && str_starts_with(c->word, STR("-"));
     struct words words = WORDS_INIT;
     struct argument a;
-    struct option o;
+    struct field o;
 
     if (w->pending.name) {
         if (str_is(c->word, "="))

@@ -14,14 +14,14 @@ static bool has_and_is_given(const struct invocation *inv, const char *name)
 /* An option that needs another one, or does nothing beside it. */
 static int check_pairs(const struct invocation *inv, struct redrive_err *err)
 {
-    const struct option *table = command_path_last(&inv->path)->options;
-    for (const struct option *o = table; o && o->name; o++) {
+    const struct field *table = command_path_last(&inv->path)->options;
+    for (const struct field *o = table; o && o->name; o++) {
         if (!invocation_given(inv, o->name))
             continue;
         if (o->needs && !has_and_is_given(inv, o->needs)) {
             (void)err_set(err, REDRIVE_E_USAGE, "--%s has no effect without --%s", o->name,
                           o->needs);
-            const struct option *other = option_find(table, str_of(o->needs));
+            const struct field *other = option_find(table, str_of(o->needs));
             const char *value = other && other->placeholder ? other->placeholder : "";
             err_hint(err, "add --%s%s%s, or leave --%s out", o->needs, *value ? " " : "", value,
                      o->name);

@@ -84,30 +84,30 @@ static void put_commands(struct page *p, const struct command *command)
 }
 
 /* "-c, --config FILE" */
-static void add_option_name(struct buf *out, const struct option *o)
+static void add_option_name(struct buf *out, const struct field *o)
 {
     if (o->letter)
         buf_printf(out, "-%c, ", o->letter);
     else
         text_add_spaces(out, 4);
     buf_printf(out, "--%s%s", o->negatable ? "[no-]" : "", o->name);
-    if (o->type != OPTION_FLAG)
+    if (o->kind != &FIELD_BOOL)
         buf_printf(out, " %s", o->placeholder ? o->placeholder : "VALUE");
 }
 
 /* The help text, and what else the row knows: choices, repetition, the default. */
-static void add_option_text(struct buf *out, const struct option *o)
+static void add_option_text(struct buf *out, const struct field *o)
 {
     buf_puts(out, o->help ? o->help : "");
-    for (size_t i = 0; o->choices && o->choices[i]; i++)
-        buf_printf(out, "%s%s", i ? ", " : ": ", o->choices[i]);
-    if (o->type == OPTION_STRINGS)
+    for (size_t i = 0; o->words && o->words[i]; i++)
+        buf_printf(out, "%s%s", i ? ", " : ": ", o->words[i]);
+    if (o->kind->is_list)
         buf_puts(out, "; may be repeated");
     if (o->default_text)
         buf_printf(out, " (default: %s)", o->default_text);
 }
 
-static void put_option(struct page *p, const struct option *o, size_t column)
+static void put_option(struct page *p, const struct field *o, size_t column)
 {
     RELEASED_BY(buf_release) struct buf left = BUF_MAX(HELP_MAX_BYTES);
     RELEASED_BY(buf_release) struct buf right = BUF_MAX(HELP_MAX_BYTES);
@@ -116,12 +116,12 @@ static void put_option(struct page *p, const struct option *o, size_t column)
     put_entry(p, buf_str(&left), buf_str(&right), column);
 }
 
-static void put_options(struct page *p, const char *heading, const struct option *table)
+static void put_options(struct page *p, const char *heading, const struct field *table)
 {
     if (!table || !table->name)
         return;
     put_heading(p, heading);
-    for (const struct option *o = table; o->name; o++)
+    for (const struct field *o = table; o->name; o++)
         put_option(p, o, OPTION_COLUMN);
 }
 
@@ -187,7 +187,7 @@ void help_source(const struct option_source *source, const struct term *term, st
                   "the command line and REDRIVE_RETRY_MAX_DELAY in the environment.");
     put_heading(&p, "Options:");
     for (size_t i = 0;; i++) {
-        struct option o = {.type = OPTION_STRING};
+        struct field o = {.kind = &OPTION_STRING};
         if (!source->enumerate(source->ctx, i, &o))
             break;
         put_option(&p, &o, SOURCE_COLUMN);
@@ -196,31 +196,31 @@ void help_source(const struct option_source *source, const struct term *term, st
 
 /* ---- As JSON --------------------------------------------------------------------------------- */
 
-static void option_as_json(struct json_writer *w, const struct option *o)
+static void option_as_json(struct json_writer *w, const struct field *o)
 {
     const char letter[] = {o->letter, '\0'};
 
     json_begin_object(w);
     json_field_cstr(w, "name", o->name);
     json_field_cstr(w, "letter", o->letter ? letter : NULL);
-    json_field_cstr(w, "type", option_type_name(o->type));
+    json_field_cstr(w, "type", o->kind->name);
     json_field_bool(w, "negatable", o->negatable);
     json_field_cstr(w, "placeholder", o->placeholder);
     json_field_cstr(w, "help", o->help);
     json_field_cstr(w, "default", o->default_text);
     json_key(w, "choices");
     json_begin_array(w);
-    for (const char *const *choice = o->choices; choice && *choice; choice++)
+    for (const char *const *choice = o->words; choice && *choice; choice++)
         json_put_cstr(w, *choice);
     json_end_array(w);
     json_end_object(w);
 }
 
-static void options_as_json(struct json_writer *w, const struct option *table)
+static void options_as_json(struct json_writer *w, const struct field *table)
 {
     json_key(w, "options");
     json_begin_array(w);
-    for (const struct option *o = table; o && o->name; o++)
+    for (const struct field *o = table; o && o->name; o++)
         option_as_json(w, o);
     json_end_array(w);
 }
@@ -282,7 +282,7 @@ void describe_source(const struct option_source *source, struct buf *out)
     json_key(&w, "options");
     json_begin_array(&w);
     for (size_t i = 0;; i++) {
-        struct option o = {.type = OPTION_STRING};
+        struct field o = {.kind = &OPTION_STRING};
         if (!source->enumerate(source->ctx, i, &o))
             break;
         option_as_json(&w, &o);

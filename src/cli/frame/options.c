@@ -2,20 +2,14 @@
 #include "cli/frame/options.h"
 
 #include <assert.h>
-#include <errno.h>
-#include <inttypes.h>
-#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 
 #include "base/err.h"
 #include "base/text/buf.h"
-#include "base/time/duration.h"
+#include "fields/query.h"
 
 /* ---- Values ---------------------------------------------------------------------------------- */
-
-/* Space for a list of choices in an error. */
-#define LIST_MAX 200
 
 int option_error(const char *label, int code, const struct redrive_err *why,
                  struct redrive_err *err)
@@ -26,160 +20,57 @@ int option_error(const char *label, int code, const struct redrive_err *why,
     return code;
 }
 
-/* How a bound is written: a plain number, or a duration. */
-static void add_bound(struct buf *out, const struct option *o, int64_t value)
-{
-    char text[DURATION_TEXT_MAX];
-    if (o->type == OPTION_DURATION)
-        buf_puts(out, duration_format(value, text));
-    else
-        buf_printf(out, "%" PRId64, value);
-}
-
-static int out_of_range(const struct option *o, const char *label, const char *text,
-                        struct redrive_err *err)
-{
-    RELEASED_BY(buf_release) struct buf range = BUF_MAX(256);
-    if (o->type == OPTION_DOUBLE) {
-        buf_printf(&range, "from %g to %g", o->min_double, o->max_double);
-    } else if (o->max == INT64_MAX) {
-        buf_puts(&range, "at least ");
-        add_bound(&range, o, o->min);
-    } else {
-        buf_puts(&range, "from ");
-        add_bound(&range, o, o->min);
-        buf_puts(&range, " to ");
-        add_bound(&range, o, o->max);
-    }
-    err_set(err, REDRIVE_E_USAGE, "%s: %s is out of range", label, text);
-    err_detail(err, "it must be %s", buf_cstr(&range));
-    return REDRIVE_E_USAGE;
-}
-
-static bool is_bounded(const struct option *o)
-{
-    return o->min != 0 || o->max != 0;
-}
-
-static int store_int(const struct option *o, int64_t *ret, const char *label, const char *text,
-                     struct redrive_err *err)
-{
-    /* strtoll would skip space and take a plus; a script that passes those has a mistake. */
-    size_t digits = strspn(text + (text[0] == '-'), "0123456789");
-    if (digits == 0 || text[(text[0] == '-') + digits] != '\0')
-        return err_set(err, REDRIVE_E_USAGE, "%s: '%s' is not a whole number", label, text);
-    errno = 0;
-    long long value = strtoll(text, NULL, 10);
-    if (errno == ERANGE && !is_bounded(o))
-        return err_set(err, REDRIVE_E_USAGE, "%s: %s is too large a number", label, text);
-    if (errno == ERANGE || (is_bounded(o) && (value < o->min || value > o->max)))
-        return out_of_range(o, label, text, err);
-    *ret = value;
-    return 0;
-}
-
-static int store_double(const struct option *o, double *ret, const char *label, const char *text,
-                        struct redrive_err *err)
-{
-    char *end = NULL;
-    bool plain = text[0] != '\0' && text[strspn(text, "0123456789+-.eE")] == '\0';
-    double value = plain ? strtod(text, &end) : 0;
-    if (!plain || end == text || *end != '\0' || text[0] == '+')
-        return err_set(err, REDRIVE_E_USAGE, "%s: '%s' is not a number", label, text);
-    bool bounded = o->min_double != 0 || o->max_double != 0;
-    if (bounded && (value < o->min_double || value > o->max_double))
-        return out_of_range(o, label, text, err);
-    if (!isfinite(value))
-        return err_set(err, REDRIVE_E_USAGE, "%s: %s is too large a number", label, text);
-    *ret = value;
-    return 0;
-}
-
-static int store_duration(const struct option *o, int64_t *ret, const char *label, const char *text,
-                          struct redrive_err *err)
-{
-    struct redrive_err why = {0};
-    int64_t ms = 0;
-    if (duration_parse(str_of(text), &ms, &why) < 0)
-        return option_error(label, REDRIVE_E_USAGE, &why, err);
-    if (is_bounded(o) && (ms < o->min || ms > o->max))
-        return out_of_range(o, label, text, err);
-    *ret = ms;
-    return 0;
-}
-
-static int store_choice(const struct option *o, int *ret, const char *label, const char *text,
-                        struct redrive_err *err)
-{
-    struct words words = WORDS_INIT;
-
-    for (int i = 0; o->choices[i]; i++) {
-        if (strcmp(o->choices[i], text) == 0) {
-            *ret = i;
-            return 0;
-        }
-    }
-    RELEASED_BY(buf_release) struct buf list = BUF_MAX(LIST_MAX);
-    for (int i = 0; o->choices[i]; i++) {
-        words_add(&words, "", str_of(o->choices[i]));
-        buf_printf(&list, "%s%s", i ? ", " : "", o->choices[i]);
-    }
-    err_set(err, REDRIVE_E_USAGE, "%s: '%s' is not one of its values", label, text);
-    err_detail(err, "it takes %s", buf_cstr(&list));
-    const char *meant = words_nearest(&words, str_of(text));
-    if (meant)
-        err_hint(err, "did you mean %s?", meant);
-    words_release(&words);
-    return REDRIVE_E_USAGE;
-}
-
 /* With a variable that is not set, `--tenant "$TENANT"` must not mean every tenant. */
-static int store_string(const char **into, const char *label, const char *text,
-                        struct redrive_err *err)
+static int string_read(struct field_reader *r, const struct field *f, void *to)
 {
-    *into = text;
-    if (*text)
+    *(const char **)to = r->text.ptr;
+    if (r->text.len > 0)
         return 0;
-    err_set(err, REDRIVE_E_USAGE, "%s: the value is empty", label);
-    err_hint(err, "leave the option away, or look at the variable it came from");
-    return REDRIVE_E_USAGE;
+    int rc = field_wrong(r, f, REDRIVE_E_USAGE, "is empty");
+    err_hint(r->err, "leave the option away, or look at the variable it came from");
+    return rc;
 }
 
-static int store_another(struct option_strings *list, const char *text, struct redrive_err *err)
+static int strings_read(struct field_reader *r, const struct field *f, void *to)
 {
+    struct option_strings *list = to;
     const char **items = realloc(list->items, (list->n + 1) * sizeof *items);
+    (void)f;
     if (!items)
-        return err_nomem(err);
+        return err_nomem(r->err);
     list->items = items;
-    list->items[list->n++] = text;
+    list->items[list->n++] = r->text.ptr;
     return 0;
 }
 
-int option_store(const struct option *o, void *values, const char *label, const char *text,
+const struct field_kind OPTION_STRING = {.name = "string", .read = string_read};
+const struct field_kind OPTION_STRINGS = {.name = "strings", .read = strings_read, .is_list = true};
+
+int option_store(const struct field *option, void *values, const char *label, const char *text,
                  struct redrive_err *err)
 {
-    void *into = (char *)values + o->offset;
-    switch (o->type) {
-    case OPTION_FLAG: *(bool *)into = true; return 0;
-    case OPTION_STRING: return store_string(into, label, text, err);
-    case OPTION_INT: return store_int(o, into, label, text, err);
-    case OPTION_DOUBLE: return store_double(o, into, label, text, err);
-    case OPTION_DURATION: return store_duration(o, into, label, text, err);
-    case OPTION_CHOICE: return store_choice(o, into, label, text, err);
-    case OPTION_STRINGS: return store_another(into, text, err);
-    }
-    return err_set(err, REDRIVE_E_INTERNAL, "%s: unknown type of option", label);
+    struct field named = *option;
+    struct field_reader r;
+    named.name = label;
+    fields_query_open(&r, 0, NULL, 0, err);
+    r.text = str_of(text);
+    int rc = option->kind->read(&r, &named, (char *)values + option->offset);
+    if (rc == 0 || rc == REDRIVE_E_NOMEM)
+        return rc;
+    if (err)
+        err->code = REDRIVE_E_USAGE;
+    return REDRIVE_E_USAGE;
 }
 
 /* Sets a zeroed struct to the defaults of a table. A default that does not parse is a bug. */
-static void store_defaults(const struct option *table, void *values)
+static void store_defaults(const struct field *table, void *values)
 {
-    for (const struct option *o = table; o && o->name; o++) {
-        if (o->type == OPTION_CHOICE)
+    for (const struct field *o = table; o && o->name; o++) {
+        if (o->kind == &FIELD_WORD)
             *(int *)((char *)values + o->offset) = -1;
         if (!o->default_text)
             continue;
-        assert(o->type != OPTION_FLAG && o->type != OPTION_STRINGS);
+        assert(o->kind != &FIELD_BOOL && o->kind != &OPTION_STRINGS);
         int rc = option_store(o, values, o->name, o->default_text, NULL);
         assert(rc == 0);
         (void)rc;
@@ -187,10 +78,10 @@ static void store_defaults(const struct option *table, void *values)
 }
 
 /* Frees what storing has allocated. */
-static void release_values(const struct option *table, void *values)
+static void release_values(const struct field *table, void *values)
 {
-    for (const struct option *o = table; values && o && o->name; o++)
-        if (o->type == OPTION_STRINGS)
+    for (const struct field *o = table; values && o && o->name; o++)
+        if (o->kind == &OPTION_STRINGS)
             free(((struct option_strings *)((char *)values + o->offset))->items);
 }
 
@@ -210,7 +101,7 @@ struct reader {
 
 /* A row and the struct its value goes to. */
 struct target {
-    const struct option *option;
+    const struct field *option;
     size_t level;
 };
 
@@ -232,8 +123,8 @@ static bool find_long(const struct invocation *inv, struct str name, struct targ
                       bool *ret_negated)
 {
     for (size_t level = inv->path.depth; level-- > 0;) {
-        const struct option *table = inv->path.at[level]->options;
-        const struct option *o = option_find(table, name);
+        const struct field *table = inv->path.at[level]->options;
+        const struct field *o = option_find(table, name);
         *ret_negated = !o;
         if (!o)
             o = option_find_negated(table, name);
@@ -247,7 +138,7 @@ static bool find_long(const struct invocation *inv, struct str name, struct targ
 static bool find_letter(const struct invocation *inv, char letter, struct target *ret)
 {
     for (size_t level = inv->path.depth; level-- > 0;) {
-        const struct option *o = option_find_letter(inv->path.at[level]->options, letter);
+        const struct field *o = option_find_letter(inv->path.at[level]->options, letter);
         *ret = (struct target){o, level};
         if (o)
             return true;
@@ -332,6 +223,12 @@ static int store(struct invocation *inv, struct target t, const char *label, con
     return rc;
 }
 
+static void store_flag(struct invocation *inv, struct target t, bool value)
+{
+    *(bool *)((char *)inv->values[t.level] + t.option->offset) = value;
+    note_given(inv, t);
+}
+
 static int next_value(struct reader *r, const char *label, const char *placeholder,
                       const char **ret, struct redrive_err *err)
 {
@@ -350,7 +247,7 @@ static int read_foreign(struct reader *r, struct str name, const char *value,
 {
     const struct option_source *source = r->inv->source;
     struct redrive_err why = {0};
-    struct option o;
+    struct field o;
     char label[LABEL_MAX];
 
     if (!option_source_find(source, name, &o))
@@ -378,11 +275,10 @@ static int read_long(struct reader *r, const char *word, struct redrive_err *err
     if (!find_long(r->inv, name, &t, &negated))
         return read_foreign(r, name, value, err);
     snprintf(label, sizeof label, "--%.*s", (int)name.len, name.ptr);
-    if (t.option->type == OPTION_FLAG) {
+    if (t.option->kind == &FIELD_BOOL) {
         if (value)
             return err_set(err, REDRIVE_E_USAGE, "%s takes no value", label);
-        *(bool *)((char *)r->inv->values[t.level] + t.option->offset) = !negated;
-        note_given(r->inv, t);
+        store_flag(r->inv, t, !negated);
         return 0;
     }
     if (!value) {
@@ -405,13 +301,13 @@ static int read_short(struct reader *r, const char *word, struct redrive_err *er
 
         if (!find_letter(r->inv, *at, &t))
             return unknown_short(r->inv, *at, word, err);
-        bool takes_value = t.option->type != OPTION_FLAG;
-        if (takes_value && !value)
+        if (t.option->kind == &FIELD_BOOL) {
+            store_flag(r->inv, t, true);
+            continue;
+        }
+        if (!value)
             rc = next_value(r, label, t.option->placeholder, &value, err);
-        if (rc == 0)
-            rc = store(r->inv, t, label, value, err);
-        if (rc < 0 || takes_value)
-            return rc;
+        return rc < 0 ? rc : store(r->inv, t, label, value, err);
     }
     return 0;
 }
@@ -502,7 +398,7 @@ const void *invocation_options(const struct invocation *inv)
 }
 
 /* Where the option is, the command's own first: its level, or -1; *ret is its row. */
-static int find_level(const struct invocation *inv, const char *name, const struct option **ret)
+static int find_level(const struct invocation *inv, const char *name, const struct field **ret)
 {
     int level = (int)inv->path.depth - 1;
     while (level >= 0 && !(*ret = option_find(inv->path.at[level]->options, str_of(name))))
@@ -510,14 +406,14 @@ static int find_level(const struct invocation *inv, const char *name, const stru
     return level;
 }
 
-static bool is_given(const struct invocation *inv, int level, const struct option *option)
+static bool is_given(const struct invocation *inv, int level, const struct field *option)
 {
     return inv->given[level] >> (option - inv->path.at[level]->options) & 1;
 }
 
 bool invocation_given(const struct invocation *inv, const char *name)
 {
-    const struct option *option;
+    const struct field *option;
     const int level = find_level(inv, name, &option);
     assert(level >= 0);
     return is_given(inv, level, option);
@@ -525,9 +421,9 @@ bool invocation_given(const struct invocation *inv, const char *name)
 
 const char *invocation_text(const struct invocation *inv, const char *name)
 {
-    const struct option *option;
+    const struct field *option;
     const int level = find_level(inv, name, &option);
-    if (level < 0 || option->type != OPTION_STRING || !is_given(inv, level, option))
+    if (level < 0 || option->kind != &OPTION_STRING || !is_given(inv, level, option))
         return NULL;
     return *(const char *const *)(const void *)((const char *)inv->values[level] + option->offset);
 }

@@ -53,9 +53,8 @@ const char *invocation_text(const struct invocation *inv, const char *name);
 
 /* ---- Values ---------------------------------------------------------------------------------- */
 
-/* Stores `text` (ignored for a flag, which becomes true) into `values` by the row. `label` is how
- * the user wrote the option. */
-int option_store(const struct option *option, void *values, const char *label, const char *text,
+/* Stores the value of `text` into `values` by the row. `label` is how the user wrote the option. */
+int option_store(const struct field *option, void *values, const char *label, const char *text,
                  struct redrive_err *err);
 
 /* What is wrong with the value of an option: `why`, with the option in front. Returns the code. */

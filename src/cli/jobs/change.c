@@ -18,7 +18,7 @@ static const char *const VERBS[] = {
 
 /* ---- Jobs by id ------------------------------------------------------------------------------ */
 
-const struct option JOB_BY_ID_OPTIONS[] = {
+const struct field JOB_BY_ID_OPTIONS[] = {
     JOB_SELECT_TENANT_ROW(struct job_by_id, select),
     {0},
 };

@@ -23,7 +23,7 @@ enum job_verb {
 struct job_by_id {
     struct job_select select; /* the tenant only */
 };
-extern const struct option JOB_BY_ID_OPTIONS[];
+extern const struct field JOB_BY_ID_OPTIONS[];
 
 /* Reads a job into `ret`, which then has one and belongs to the caller. Without a tenant (NULL) it
  * is looked for in all. REDRIVE_E_NOT_FOUND; REDRIVE_E_USAGE when several tenants have the id;

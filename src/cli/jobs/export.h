@@ -76,7 +76,7 @@ struct export_options {
            INTO_STRING(struct export_options, output)),                                \
         OPTION("format", 'f', "FORMAT",                                                \
                "jsonl, or csv for a file that ends in .csv, unless given",             \
-               INTO_CHOICE(struct export_options, format), .choices = EXPORT_FORMATS), \
+               INTO_CHOICE(struct export_options, format), .words = EXPORT_FORMATS), \
         OPTION("force", 0, NULL, "replace FILE if it is there",                        \
                INTO_FLAG(struct export_options, force), .needs = "output"),            \
         OPTION("limit", 'n', "N", "write at most N jobs; all unless given",            \

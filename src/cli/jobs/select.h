@@ -7,7 +7,7 @@
  *     struct job_list_options {
  *         struct job_select select;
  *     };
- *     static const struct option OPTIONS[] = {
+ *     static const struct field OPTIONS[] = {
  *         JOB_SELECT_ROWS(struct job_list_options, select),
  *         {0},
  *     };
@@ -46,7 +46,7 @@ extern const char *const JOB_SELECT_REASONS[];
 
 #define JOB_SELECT_STATE_ROW(S, m)                                                      \
     OPTION("state", 0, "STATE", "in this state, or one of several with commas between", \
-           INTO_STRINGS(S, m.states), .choices = JOB_SELECT_STATES)
+           INTO_STRINGS(S, m.states), .words = JOB_SELECT_STATES)
 
 #define JOB_SELECT_OLDER_ROW(S, m)                                                         \
     OPTION("older-than", 0, "AGE", "that ended at least AGE ago, such as 90m, 24h or 30d", \
@@ -58,11 +58,11 @@ extern const char *const JOB_SELECT_REASONS[];
         OPTION("task", 't', "NAME", "of this task", INTO_STRING(S, m.task)),                    \
         OPTION("queue", 'q', "NAME", "in this queue", INTO_STRING(S, m.queue)),                 \
         OPTION("class", 0, "CLASS", "whose last error is of this class, or one of several",     \
-               INTO_STRINGS(S, m.classes), .choices = JOB_SELECT_CLASSES + 1),                  \
+               INTO_STRINGS(S, m.classes), .words = JOB_SELECT_CLASSES + 1),                  \
         OPTION("type", 0, "NAME", "whose last error has exactly this type",                     \
                INTO_STRING(S, m.type)),                                                         \
         OPTION("reason", 0, "REASON", "that ended for this reason, or one of several",          \
-               INTO_STRINGS(S, m.reasons), .choices = JOB_SELECT_REASONS + 1),                  \
+               INTO_STRINGS(S, m.reasons), .words = JOB_SELECT_REASONS + 1),                  \
         OPTION("text", 0, "TEXT", "with TEXT in the message of the last error, case-sensitive", \
                INTO_STRING(S, m.text)),                                                         \
         OPTION("user", 0, "NAME", "of this user", INTO_STRING(S, m.user)),                      \

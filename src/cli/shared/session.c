@@ -45,19 +45,19 @@ static bool find_flag(size_t index, struct config_flag *ret)
     return false;
 }
 
-static bool enumerate(void *ctx, size_t index, struct option *ret)
+static bool enumerate(void *ctx, size_t index, struct field *ret)
 {
     (void)ctx;
     struct config_flag flag;
     if (!find_flag(index, &flag))
         return false;
-    *ret = (struct option){
+    *ret = (struct field){
         .name = flag.name,
-        .type = OPTION_STRING,
+        .kind = &OPTION_STRING,
         .placeholder = "VALUE",
         .help = flag.help,
         .default_text = flag.default_text,
-        .choices = flag.choices,
+        .words = flag.choices,
     };
     return true;
 }

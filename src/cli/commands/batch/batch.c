@@ -485,9 +485,9 @@ static int run_batch(struct cli *cli, struct redrive_err *err)
 
 static const char *const FORMATS[] = {"jsonl", "csv", NULL};
 
-static const struct option OPTIONS[] = {
+static const struct field OPTIONS[] = {
     OPTION("format", 0, "FORMAT", "what the input is; by its name or its first byte unless given",
-           INTO_CHOICE(struct batch_options, format), .choices = FORMATS),
+           INTO_CHOICE(struct batch_options, format), .words = FORMATS),
     OPTION("id-field", 0, "NAME", "field of the record's id; sample_id, or else id, unless given",
            INTO_STRING(struct batch_options, id_field)),
     OPTION("payload-field", 0, "NAME", "field that is the payload; the whole record unless given",

@@ -22,7 +22,7 @@ struct add_options {
     const char *tenant;
 };
 
-static const struct option OPTIONS[] = {
+static const struct field OPTIONS[] = {
     OPTION("tenant", 0, "TENANT", "whose jobs they are (default: default)",
            INTO_STRING(struct add_options, tenant)),
     {0},

@@ -12,7 +12,7 @@
 #include "cli/jobs/export.h"
 #include "cli/jobs/list.h"
 
-static const struct option LIST_OPTIONS[] = {
+static const struct field LIST_OPTIONS[] = {
     JOB_SELECT_ROWS(struct job_list_options, select),
     JOB_LIST_ROWS("finished"),
     {0},
@@ -55,7 +55,7 @@ static const struct command CMD_REMOVE = {
     .variant = JOB_REMOVE,
 };
 
-static const struct option EXPORT_OPTIONS[] = {
+static const struct field EXPORT_OPTIONS[] = {
     EXPORT_ROWS,
     JOB_SELECT_ROWS(struct export_options, select),
     {0},
@@ -95,33 +95,17 @@ struct retry_options {
     struct job_select select;
     bool all;
     bool dry_run;
-    const char *rate;
+    struct rate rate;
 };
 
-static const struct option RETRY_OPTIONS[] = {
+static const struct field RETRY_OPTIONS[] = {
     OPTION("all", 0, NULL, "every dead letter there is", INTO_FLAG(struct retry_options, all)),
     DRY_RUN_ROW(struct retry_options),
     OPTION("rate", 0, "N/s", "at most so many: 20 is twenty a second, 90/min and 500/h work too",
-           INTO_STRING(struct retry_options, rate)),
+           OPTION_INTO(FIELD_RATE, struct retry_options, rate, struct rate)),
     JOB_SELECT_ROWS(struct retry_options, select),
     {0},
 };
-
-static int read_rate(const char *text, struct rate *ret, struct redrive_err *err)
-{
-    struct redrive_err wrong = {0};
-    char per_second[32];
-    *ret = (struct rate){0};
-    if (!text)
-        return 0;
-    /* A number alone means jobs a second. */
-    bool alone = strspn(text, "0123456789") == strlen(text);
-    if (alone && snprintf(per_second, sizeof per_second, "%s/s", text) < (int)sizeof per_second)
-        text = per_second;
-    if (rate_parse(str_of(text), ret, &wrong) == 0)
-        return 0;
-    return option_error("--rate", REDRIVE_E_USAGE, &wrong, err);
-}
 
 /* A server counts up to a number. */
 static const char *at_least(const struct bulk_run *run)
@@ -163,10 +147,10 @@ static int check_retry(struct cli *cli, struct redrive_err *err)
 {
     const struct retry_options *options = invocation_options(&cli->invocation);
     struct job_select others = options->select;
-    struct rate ignored;
     others.tenant = NULL;
     if (cli->invocation.n_args > 0) {
-        if (options->all || options->dry_run || options->rate || !job_select_is_empty(&others))
+        if (options->all || options->dry_run || options->rate.count > 0 ||
+            !job_select_is_empty(&others))
             return err_set(err, REDRIVE_E_USAGE, "ids and options that select exclude each other");
         return 0;
     }
@@ -175,21 +159,18 @@ static int check_retry(struct cli *cli, struct redrive_err *err)
         err_hint(err, "give ids, options that select such as --task, or --all");
         return REDRIVE_E_USAGE;
     }
-    int rc = read_rate(options->rate, &ignored, err);
-    return rc < 0 ? rc : job_select_check(cli, err);
+    return job_select_check(cli, err);
 }
 
 static int run_retry(struct cli *cli, struct session *session, struct redrive_err *err)
 {
     const struct retry_options *options = invocation_options(&cli->invocation);
-    struct bulk_run run = {.label = "redrive", .dry_run = options->dry_run};
+    struct bulk_run run = {.label = "redrive", .dry_run = options->dry_run, .rate = options->rate};
     struct bulk bulk;
     if (cli->invocation.n_args > 0)
         return job_change_args(cli, session, JOB_RETRY, options->select.tenant, true, err);
     init_bulk(cli, session, MOVE_REDRIVE, &bulk);
-    int rc = read_rate(options->rate, &run.rate, err);
-    if (rc == 0)
-        rc = session->remote
+    int rc = session->remote
                  ? bulk_run_at_server(cli, session, &options->select, JOB_RETRY, &run, err)
                  : bulk_run(cli, session, &bulk, &run, err);
     if (rc == 0)
@@ -227,7 +208,7 @@ struct purge_options {
     bool dry_run;
 };
 
-static const struct option PURGE_OPTIONS[] = {
+static const struct field PURGE_OPTIONS[] = {
     OPTION("yes", 'y', NULL, "do not ask", INTO_FLAG(struct purge_options, yes)),
     DRY_RUN_ROW(struct purge_options),
     JOB_SELECT_ROWS(struct purge_options, select),

@@ -26,7 +26,7 @@ struct edit_options {
     bool retry;
 };
 
-static const struct option OPTIONS[] = {
+static const struct field OPTIONS[] = {
     OPTION("from", 0, "FILE", "read the payload from FILE", INTO_STRING(struct edit_options, from)),
     OPTION("retry", 0, NULL, "redrive the job when its payload is changed",
            INTO_FLAG(struct edit_options, retry)),

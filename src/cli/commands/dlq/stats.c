@@ -17,7 +17,7 @@ struct stats_options {
     struct job_select select;
 };
 
-static const struct option STATS_OPTIONS[] = {
+static const struct field STATS_OPTIONS[] = {
     JOB_SELECT_ROWS(struct stats_options, select),
     {0},
 };
@@ -97,7 +97,7 @@ struct groups_options {
     int64_t limit;
 };
 
-static const struct option GROUPS_OPTIONS[] = {
+static const struct field GROUPS_OPTIONS[] = {
     OPTION("limit", 'n', "N", "how many groups, the largest first",
            INTO_INT(struct groups_options, limit), .min = 1, .max = STORE_PAGE_MAX,
            .default_text = "50"),

@@ -112,7 +112,7 @@ struct doctor_options {
     const char *aside;
 };
 
-static const struct option DOCTOR_OPTIONS[] = {
+static const struct field DOCTOR_OPTIONS[] = {
     OPTION("repair", 0, NULL,
            "first set jobs aside that cannot be read, and put right what still names them",
            INTO_FLAG(struct doctor_options, repair)),

@@ -51,7 +51,7 @@ struct enqueue_options {
 static const char *const ON[] = {"success", "end", "failure", NULL};
 static const char *const ON_DEAD[] = {"wait", "cancel", "run", NULL};
 
-static const struct option OPTIONS[] = {
+static const struct field OPTIONS[] = {
     OPTION("from", 'f', "FILE", "read the payload from this file; - is standard input",
            INTO_STRING(struct enqueue_options, from)),
     OPTION("lines", 0, NULL, "each line of the file, or of standard input, is the payload of a job",
@@ -80,10 +80,10 @@ static const struct option OPTIONS[] = {
     OPTION("after", 0, "ID", "start after this job has ended; may be given many times",
            INTO_STRINGS(struct enqueue_options, after)),
     OPTION("on", 0, "END", "with --after: how that job must end",
-           INTO_CHOICE(struct enqueue_options, on), .choices = ON, .default_text = "success",
+           INTO_CHOICE(struct enqueue_options, on), .words = ON, .default_text = "success",
            .needs = "after"),
     OPTION("on-dead", 0, "WHAT", "with --after: what this job does if that one dies",
-           INTO_CHOICE(struct enqueue_options, on_dead), .choices = ON_DEAD, .default_text = "wait",
+           INTO_CHOICE(struct enqueue_options, on_dead), .words = ON_DEAD, .default_text = "wait",
            .needs = "after"),
     OPTION("wait", 'w', "DURATION", "wait up to this long for its end; print its state and result",
            INTO_DURATION(struct enqueue_options, wait_ms)),

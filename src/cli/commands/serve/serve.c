@@ -338,7 +338,7 @@ static int run_serve(struct cli *cli, struct redrive_err *err)
     return rc;
 }
 
-static const struct option OPTIONS[] = {
+static const struct field OPTIONS[] = {
     OPTION("listen", 'l', "ADDR",
            "where the HTTP API answers: HOST:PORT, unix:PATH or off; as listen.http",
            INTO_STRING(struct serve_options, listen)),

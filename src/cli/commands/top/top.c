@@ -218,7 +218,7 @@ struct top_options {
     const char *tenant;
 };
 
-static const struct option OPTIONS[] = {
+static const struct field OPTIONS[] = {
     OPTION("interval", 'i', "SPAN", "how often to look",
            INTO_DURATION(struct top_options, interval_ms), .min = 100, .max = 3600000,
            .default_text = "1s"),
