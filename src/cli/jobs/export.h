@@ -70,16 +70,16 @@ struct export_options {
     int64_t limit;
 };
 
-#define EXPORT_ROWS                                                                    \
-    OPTION("output", 'o', "FILE",                                                      \
-           "write to FILE, which appears when it is complete; - for standard output",  \
-           INTO_STRING(struct export_options, output)),                                \
-        OPTION("format", 'f', "FORMAT",                                                \
-               "jsonl, or csv for a file that ends in .csv, unless given",             \
-               INTO_CHOICE(struct export_options, format), .words = EXPORT_FORMATS), \
-        OPTION("force", 0, NULL, "replace FILE if it is there",                        \
-               INTO_FLAG(struct export_options, force), .needs = "output"),            \
-        OPTION("limit", 'n', "N", "write at most N jobs; all unless given",            \
+#define EXPORT_ROWS                                                                   \
+    OPTION("output", 'o', "FILE",                                                     \
+           "write to FILE, which appears when it is complete; - for standard output", \
+           INTO_STRING(struct export_options, output)),                               \
+        OPTION("format", 'f', "FORMAT",                                               \
+               "jsonl, or csv for a file that ends in .csv, unless given",            \
+               INTO_CHOICE(struct export_options, format), .words = EXPORT_FORMATS),  \
+        OPTION("force", 0, NULL, "replace FILE if it is there",                       \
+               INTO_FLAG(struct export_options, force), .needs = "output"),           \
+        OPTION("limit", 'n', "N", "write at most N jobs; all unless given",           \
                INTO_INT(struct export_options, limit), .min = 1, .max = INT64_MAX)
 
 #define EXPORT_DESCRIPTION                                                                        \

@@ -26,7 +26,7 @@ extern const char *const JOB_LIST_ORDERS[];
         OPTION("cursor", 0, "CURSOR", "the page after this one: what a page has printed as next", \
                INTO_STRING(struct job_list_options, list.cursor)),                                \
         OPTION("order", 0, "ORDER", "which jobs come first; finished: those that ended last",     \
-               INTO_CHOICE(struct job_list_options, list.order), .words = JOB_LIST_ORDERS,      \
+               INTO_CHOICE(struct job_list_options, list.order), .words = JOB_LIST_ORDERS,        \
                .default_text = (default_order))
 
 /* Adds order, keyset and limit to a filter. */

@@ -58,11 +58,11 @@ extern const char *const JOB_SELECT_REASONS[];
         OPTION("task", 't', "NAME", "of this task", INTO_STRING(S, m.task)),                    \
         OPTION("queue", 'q', "NAME", "in this queue", INTO_STRING(S, m.queue)),                 \
         OPTION("class", 0, "CLASS", "whose last error is of this class, or one of several",     \
-               INTO_STRINGS(S, m.classes), .words = JOB_SELECT_CLASSES + 1),                  \
+               INTO_STRINGS(S, m.classes), .words = JOB_SELECT_CLASSES + 1),                    \
         OPTION("type", 0, "NAME", "whose last error has exactly this type",                     \
                INTO_STRING(S, m.type)),                                                         \
         OPTION("reason", 0, "REASON", "that ended for this reason, or one of several",          \
-               INTO_STRINGS(S, m.reasons), .words = JOB_SELECT_REASONS + 1),                  \
+               INTO_STRINGS(S, m.reasons), .words = JOB_SELECT_REASONS + 1),                    \
         OPTION("text", 0, "TEXT", "with TEXT in the message of the last error, case-sensitive", \
                INTO_STRING(S, m.text)),                                                         \
         OPTION("user", 0, "NAME", "of this user", INTO_STRING(S, m.user)),                      \

@@ -38,9 +38,10 @@ bool kit_query(struct rest_call *call, struct job_query *query);
  * the few threads that read. */
 #define KIT_COUNT_MAX 10000
 
-/* A part of a body that asks for many jobs at once: `filter` is an object with the parameters of a list; `all` stands in its place, and one of the
- * two must be there. `what` are "jobs" or "dead letters". Makes the query whole. A filter that is
- * longer than a run may keep is refused (REDRIVE_E_TOO_BIG). */
+/* A part of a body that asks for many jobs at once: `filter` is an object with the parameters of a
+ * list; `all` stands in its place, and one of the two must be there. `what` are "jobs" or "dead
+ * letters". Makes the query whole. A filter that is longer than a run may keep is refused
+ * (REDRIVE_E_TOO_BIG). */
 int kit_read_filter(struct field_reader *b, struct str filter, bool all, const char *what,
                     struct job_query *query);
 
