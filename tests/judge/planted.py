@@ -90,10 +90,13 @@ class Spoilt:
         self.start(start, (start["mono"] + start["claimed"] + start["lease"]) / 2)
 
     def swap_attempts(self):
+        """An attempt that has lost its lease may come late, also one whose handler never heard of it: these come after all of them."""
         self.promise(punctual=True)
-        start = self.pick(lambda life: life.of("start") and "interface" not in life.of("start")[0]).of("start")[-1]
-        self.start(start, start["mono"] + 10, 2)
-        self.start(start, start["mono"] + 20, 1)
+        life = self.pick(lambda life: life.of("start") and not any("interface" in start for start in life.of("start")))
+        start = life.of("start")[-1]
+        behind = max(event["attempt"] for event in life.of("start") + life.of("record")) - start["attempt"]
+        self.start(start, start["mono"] + 10, behind + 2)
+        self.start(start, start["mono"] + 20, behind + 1)
 
     def pass_a_job_by(self):
         """It comes in long before another one of its queue is claimed, and is claimed long after that."""
