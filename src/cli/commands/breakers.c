@@ -162,8 +162,10 @@ static void show_as_text(struct buf *out, const struct term *term, const void *t
     buf_puts(out, ": ");
     style_add(out, term->color, figure_breaker_style(s->state),
               str_of(redrive_breaker_state_name(s->state)));
-    buf_printf(out, "\n  failures in a row  %u, opens at %u\n", s->failure_count,
-               c->failure_threshold);
+    buf_printf(out, "\n  failures in a row  %u", s->failure_count);
+    if (c->failure_threshold > 0)
+        buf_printf(out, ", opens at %u", c->failure_threshold);
+    buf_putc(out, '\n');
     show_rates(s, out);
     if (c->half_open_rate > 0)
         buf_printf(out, "  probes succeeded   %u of %u, opens again at %.0f %% failures\n",

@@ -106,6 +106,7 @@ static const char *hint_for(enum job_verb verb, enum redrive_state state)
     switch (state) {
     case REDRIVE_STATE_QUEUED: return "it runs as soon as a worker takes it";
     case REDRIVE_STATE_RUNNING: return "wait until it has ended, or cancel it";
+    case REDRIVE_STATE_WAITING: return "it waits for other jobs, and goes on when they have ended";
     case REDRIVE_STATE_PARKED: return "it goes on when its breaker closes or its limit allows it";
     default: return "submit it as a new job to run it once more";
     }

@@ -56,8 +56,8 @@ void findings_as_json(struct json_writer *w, const struct findings *f)
 int findings_error(const struct findings *findings, const char *source, struct redrive_err *err)
 {
     err_set(err, REDRIVE_E_STATE,
-            "the destination is not as %s: %" PRIu64 " jobs differ, %" PRIu64
-            " are missing, %" PRIu64 " other differences",
+            "the destination is not as %s: differing jobs: %" PRIu64 ", missing: %" PRIu64
+            ", other differences: %" PRIu64,
             source, findings->differing, findings->missing, findings->others);
     err_detail(err, "the first: %s", findings->difference);
     err_hint(err, "did a process use one of the stores meanwhile? Nothing was overwritten");

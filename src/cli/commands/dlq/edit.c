@@ -194,9 +194,11 @@ static int read_payload(struct cli *cli, const struct edit_options *options, con
     const char *given = inv->n_args > 1 ? inv->args[1] : NULL;
     if (given && options->from)
         return err_set(err, REDRIVE_E_USAGE, "the payload is given twice");
+    const char *file = options->from ? options->from : given;
     if (options->from || (given && strcmp(given, "-") == 0)) {
-        int rc = options->from ? file_read(options->from, ret->max, ret, err)
-                               : file_read_open(STDIN_FILENO, "standard input", ret->max, ret, err);
+        int rc = strcmp(file, "-") == 0
+                     ? file_read_open(STDIN_FILENO, "standard input", ret->max, ret, err)
+                     : file_read(file, ret->max, ret, err);
         return rc == REDRIVE_E_TOO_BIG ? too_big(err) : rc;
     }
     if (given)

@@ -222,12 +222,14 @@ static int finish(const struct feed *f, struct redrive_err *err)
                 f->refused - ENQUEUE_REPORTS);
         cli_report(f->cli, &more);
     }
+    const uint64_t total = f->refused + f->submitted + f->existed;
     if (f->refused > 0) {
-        (void)err_set(err, REDRIVE_E_STATE, "%" PRIu64 " of %" PRIu64 " lines were refused",
-                      f->refused, f->refused + f->submitted + f->existed);
+        (void)err_set(err, REDRIVE_E_STATE, "%" PRIu64 " of %" PRIu64 " line%s refused", f->refused,
+                      total, total == 1 ? " was" : "s were");
         if (f->submitted + f->existed > 0)
             err_detail(err, "the others were submitted");
-        err_hint(err, "mend those lines and submit them alone");
+        err_hint(err, f->refused == 1 ? "mend that line and submit it alone"
+                                      : "mend those lines and submit them alone");
         return REDRIVE_E_STATE;
     }
     if (f->cli->err.is_tty)
