@@ -1,4 +1,4 @@
-/* field.c - what is said of a value at fault. */
+/* field.c - messages for values that are refused. */
 #include "fields/field.h"
 
 #include <stdarg.h>
@@ -8,7 +8,8 @@
 
 #define FIELDS_MAX   64 /* in a table: a bit for each says which were given */
 #define EXPECTED_MAX 480
-#define SHOWN_MAX    60 /* bytes of a wrong word that a message repeats */
+#define SHOWN_MAX    64 /* bytes of a wrong text that a message repeats */
+#define CUT          "…"
 
 int field_fault(struct field_reader *r, const char *name, int code, const char *format, ...)
 {
@@ -31,17 +32,27 @@ int field_missing(struct field_reader *r, const char *name, const char *expected
 void field_suggest(struct redrive_err *err, struct str word, const char *const *words, size_t n)
 {
     RELEASED_BY(buf_release) struct buf list = BUF_MAX(EXPECTED_MAX);
+    if (n == 0)
+        return;
     for (size_t i = 0; i < n; i++)
         buf_printf(&list, "%s%s", i > 0 ? ", " : "", words[i]);
     err_detail(err, "expected one of %s", buf_cstr(&list));
     err_suggest(err, suggest(word, words, n));
 }
 
+/* As much of a text as a message repeats; a cut is marked. */
+static const char *shorten(struct str text, char out[SHOWN_MAX])
+{
+    if (!str_copy(out, SHOWN_MAX - strlen(CUT), text))
+        memcpy(out + strlen(out), CUT, sizeof CUT);
+    return out;
+}
+
 int field_no_such_word(struct field_reader *r, const char *name, struct str word,
                        const char *const *words, size_t n)
 {
-    int rc = field_fault(r, name, REDRIVE_E_INVALID, "there is no '%.*s'",
-                         (int)(word.len < SHOWN_MAX ? word.len : SHOWN_MAX), word.ptr);
+    char shown[SHOWN_MAX];
+    int rc = field_fault(r, name, REDRIVE_E_INVALID, "there is no '%s'", shorten(word, shown));
     field_suggest(r->err, word, words, n);
     return rc;
 }
@@ -50,13 +61,12 @@ int field_unknown(struct field_reader *r, const struct field *fields, struct str
                   const char *what)
 {
     const char *names[FIELDS_MAX];
-    char shown[SHOWN_MAX + 1];
+    char shown[SHOWN_MAX];
     size_t n = 0;
     for (const struct field *f = fields; f->name; f++)
         if (field_is_allowed(r, f))
             names[n++] = f->name;
-    (void)str_copy(shown, sizeof shown, name);
-    int rc = field_fault(r, shown, REDRIVE_E_UNKNOWN, "there is no such %s", what);
+    int rc = field_fault(r, shorten(name, shown), REDRIVE_E_UNKNOWN, "there is no such %s", what);
     field_suggest(r->err, name, names, n);
     return rc;
 }
@@ -64,9 +74,10 @@ int field_unknown(struct field_reader *r, const struct field *fields, struct str
 int field_wrong(struct field_reader *r, const struct field *f, int code, const char *what)
 {
     RELEASED_BY(buf_release) struct buf expected = BUF_MAX(EXPECTED_MAX);
-    const int shown = (int)(r->text.len < SHOWN_MAX ? r->text.len : SHOWN_MAX);
-    int rc = shown > 0 ? field_fault(r, f->name, code, "'%.*s' %s", shown, r->text.ptr, what)
-                       : field_fault(r, f->name, code, "it %s", what);
+    char shown[SHOWN_MAX];
+    int rc = r->text.len > 0
+                 ? field_fault(r, f->name, code, "'%s' %s", shorten(r->text, shown), what)
+                 : field_fault(r, f->name, code, "it %s", what);
     if (f->kind->describe)
         f->kind->describe(r, f, &expected);
     else if (f->kind->expects)

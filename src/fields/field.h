@@ -15,6 +15,9 @@
  * The first failure ends the reading. `place` of the reader then names the value at fault,
  * `items[2].token` or `--limit`; the message begins with the place, and the detail says what was
  * expected.
+ *
+ * The configuration has a `struct field` of its own (config/schema/schema.h), which no file may
+ * include together with this one.
  */
 #ifndef FIELDS_FIELD_H
 #define FIELDS_FIELD_H
@@ -41,7 +44,7 @@ struct field {
     double min_double; /* the same of a FIELD_DOUBLE */
     double max_double;
     const char *const *words;   /* of FIELD_WORD; NULL ends them */
-    enum vocabulary vocabulary; /* of FIELD_VOCABULARY, */
+    enum vocabulary vocabulary; /* of FIELD_TERM and FIELD_TERMS, */
     size_t skip;                /* without its first words */
     unsigned uses; /* 0, or bits: the field is there for a reader that has one of them */
 
@@ -67,9 +70,10 @@ struct field_kind {
     int (*read)(struct field_reader *r, const struct field *f, void *to);
     const char *expects; /* "a time"; NULL: `describe` says it, or `read` does */
     void (*describe)(const struct field_reader *r, const struct field *f, struct buf *out);
-    bool takes_null;    /* null is a value, and not as good as absent */
-    bool takes_nothing; /* so is a parameter without a value */
+    bool takes_null;    /* null is a value; otherwise null means absent */
+    bool takes_nothing; /* an empty text is a value */
     bool is_list;       /* may be given several times */
+    bool is_json;       /* no text can be one */
 };
 
 /* The type of the member is in brackets. */
@@ -89,7 +93,8 @@ extern const struct field_kind FIELD_RATE;    /* [struct rate] "90/min", or a nu
 extern const struct field_kind FIELD_TIME;    /* [int64_t] ms */
 extern const struct field_kind FIELD_WHEN;    /* [int64_t] ms; a time, or a span from now */
 extern const struct field_kind FIELD_WORD;    /* [int] the number of one of `words` */
-extern const struct field_kind FIELD_VOCABULARY;  /* [uint32_t] bits of words with commas between */
+extern const struct field_kind FIELD_TERM;  /* [int or enum] the number of a word of `vocabulary` */
+extern const struct field_kind FIELD_TERMS; /* [uint32_t] bits of such words, with commas between */
 extern const struct field_kind FIELD_FINGERPRINT; /* [uint64_t] of an error */
 extern const struct field_kind FIELD_JSON;        /* [struct str] any value as it is, null too */
 extern const struct field_kind FIELD_OBJECT;      /* [struct str] an object as it is */
@@ -141,7 +146,7 @@ int field_wrong(struct field_reader *r, const struct field *f, int code, const c
 /* Fails because the next value is of another type: "it is a number". */
 int field_wrong_type(struct field_reader *r, const struct field *f);
 
-/* Fails as the JSON reader has. */
+/* Fails with the error of the JSON reader. */
 int field_not_json(struct field_reader *r);
 
 /* Fails because the table has no field of that name; `what` it would be: "member". */

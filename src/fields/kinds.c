@@ -40,7 +40,7 @@ int field_read_text(struct field_reader *r, const struct field *f, size_t max, s
     struct str text = r->text;
     int rc = field_reads_text(r) ? 0 : decode(r, f, max, &text);
     if (rc == 0 && text.len > max)
-        rc = field_wrong(r, f, REDRIVE_E_TOO_BIG, "is too long");
+        rc = field_wrong(r, f, REDRIVE_E_INVALID, "is too long");
     if (rc == 0 && text.len > 0 && memchr(text.ptr, '\0', text.len))
         rc = field_wrong(r, f, REDRIVE_E_INVALID, "has a NUL character");
     if (rc == 0)
@@ -85,9 +85,15 @@ static int name_read(struct field_reader *r, const struct field *f, void *to)
 
 static int queue_read(struct field_reader *r, const struct field *f, void *to)
 {
+    struct redrive_err why = {0};
     int rc = name_read(r, f, to);
-    if (rc == 0 && (rc = name_check_queue(*(struct str *)to, r->err)) < 0)
-        (void)snprintf(r->place, sizeof r->place, "%s%s", r->at, f->name);
+    if (rc < 0)
+        return rc;
+    rc = name_check_queue(*(struct str *)to, &why);
+    if (rc < 0) {
+        (void)field_fault(r, f->name, rc, "%s", why.message);
+        err_detail(r->err, "%s", why.detail);
+    }
     return rc;
 }
 
@@ -107,9 +113,10 @@ static int read_names(struct field_reader *r, const struct field *f, void *to,
     while ((rc = json_next_item(&r->json)) > 0) {
         if (ret->n == (size_t)f->max)
             return field_wrong(r, f, REDRIVE_E_RANGE, "is too long");
-        rc = read_one(r, f, &ret->items[ret->n++]);
+        rc = read_one(r, f, &ret->items[ret->n]);
         if (rc < 0)
             return rc;
+        ret->n++;
     }
     if (rc < 0)
         return field_not_json(r);
@@ -229,9 +236,11 @@ static void int_describe(const struct field_reader *r, const struct field *f, st
     describe_bounds(f, plain_bound, "", out);
 }
 
+#define DOUBLE_TEXT_MAX 512 /* more digits than a number needs */
+
 static int parse_double(struct str text, double *ret)
 {
-    char copy[64], *end = copy;
+    char copy[DOUBLE_TEXT_MAX], *end = copy;
     if (text.len == 0 || text.ptr[0] == '+' || !str_copy(copy, sizeof copy, text) ||
         copy[strspn(copy, "0123456789+-.eE")] != '\0')
         return REDRIVE_E_INVALID;
@@ -270,12 +279,10 @@ static void double_describe(const struct field_reader *r, const struct field *f,
         buf_puts(out, "a number such as 20 or 0.5");
 }
 
-#define PER_SECOND_MAX 1000000
-
 /* A number alone means so many a second. */
 static int rate_read(struct field_reader *r, const struct field *f, void *to)
 {
-    const struct field number = {.name = f->name, .kind = f->kind, .min = 1, .max = PER_SECOND_MAX};
+    const struct field number = {.name = f->name, .kind = f->kind, .min = 1, .max = RATE_MAX_COUNT};
     struct str text = {0};
     int64_t n = 0;
     int rc = next_is(r, JSON_TYPE_NUMBER) ? 0 : field_read_text(r, f, FIELD_NAME_MAX, &text);
@@ -295,21 +302,21 @@ static void rate_describe(const struct field_reader *r, const struct field *f, s
 {
     (void)r;
     (void)f;
-    buf_printf(out, "jobs a second, 1 to %d, or a text such as 10/s or 90/min", PER_SECOND_MAX);
+    buf_printf(out, "jobs a second, 1 to %u, or a text such as 10/s or 90/min", RATE_MAX_COUNT);
 }
 
 static int bool_read(struct field_reader *r, const struct field *f, void *to)
 {
-    bool *ret = to;
     if (!field_reads_text(r)) {
         if (!next_is(r, JSON_TYPE_TRUE) && !next_is(r, JSON_TYPE_FALSE))
             return field_wrong_type(r, f);
-        return json_read_bool(&r->json, ret) < 0 ? field_not_json(r) : 0;
+        return json_read_bool(&r->json, to) < 0 ? field_not_json(r) : 0;
     }
-    *ret = r->text.len == 0 || str_is(r->text, "true") || str_is(r->text, "1");
-    if (*ret || str_is(r->text, "false") || str_is(r->text, "0"))
-        return 0;
-    return field_wrong(r, f, REDRIVE_E_INVALID, "is neither true nor false");
+    const bool is_true = r->text.len == 0 || str_is(r->text, "true") || str_is(r->text, "1");
+    if (!is_true && !str_is(r->text, "false") && !str_is(r->text, "0"))
+        return field_wrong(r, f, REDRIVE_E_INVALID, "is neither true nor false");
+    *(bool *)to = is_true;
+    return 0;
 }
 
 /* ---- Times ----------------------------------------------------------------------------------- */
@@ -326,7 +333,7 @@ static int read_seconds(struct field_reader *r, const struct field *f, int64_t *
     return 0;
 }
 
-/* What is hinted at may be a missing unit. */
+/* The hint of duration_parse is kept: it may name a missing unit. */
 static int parse_duration(struct field_reader *r, const struct field *f, struct str text,
                           int64_t *ret_ms)
 {
@@ -368,7 +375,7 @@ static void span_describe(const struct field_reader *r, const struct field *f, s
     describe_bounds(is_bounded(f) ? f : &ANY, duration_format, ",", out);
 }
 
-/* Before 1970 nothing has happened, and 0 would be no bound. */
+/* At least 1: 0 would mean no bound. */
 static int age_read(struct field_reader *r, const struct field *f, void *to)
 {
     int64_t ms = 0;
@@ -391,17 +398,13 @@ static int when_read(struct field_reader *r, const struct field *f, void *to)
 {
     struct str text = {0};
     int64_t ms = 0;
-    int rc = next_is(r, JSON_TYPE_NUMBER) ? read_seconds(r, f, &ms) : 1;
-    if (rc <= 0) {
-        *(int64_t *)to = r->now_ms + ms;
-        return rc;
-    }
-    rc = field_read_text(r, f, FIELD_NAME_MAX, &text);
+    const bool is_number = next_is(r, JSON_TYPE_NUMBER);
+    int rc = is_number ? read_seconds(r, f, &ms) : field_read_text(r, f, FIELD_NAME_MAX, &text);
     if (rc < 0)
         return rc;
-    if (moment_looks_like_one(text))
+    if (!is_number && moment_looks_like_one(text))
         return moment_parse(text, to) ? 0 : field_wrong(r, f, REDRIVE_E_INVALID, "is not a time");
-    if (duration_parse(text, &ms, NULL) < 0)
+    if (!is_number && duration_parse(text, &ms, NULL) < 0)
         return field_wrong(r, f, REDRIVE_E_INVALID, "is neither a time nor a duration");
     *(int64_t *)to = r->now_ms + ms;
     return 0;
@@ -432,24 +435,59 @@ static void word_describe(const struct field_reader *r, const struct field *f, s
         buf_printf(out, "%s%s", i > 0 ? ", " : "", f->words[i]);
 }
 
-static int vocabulary_read(struct field_reader *r, const struct field *f, void *to)
+static int no_such_term(struct field_reader *r, const struct field *f, struct str word)
+{
+    size_t n;
+    const char *const *words = vocabulary_words(f->vocabulary, &n);
+    return field_no_such_word(r, f->name, word, words + f->skip, n - f->skip);
+}
+
+static int term_read(struct field_reader *r, const struct field *f, void *to)
+{
+    struct str text = {0};
+    int rc = field_read_text(r, f, FIELD_NAME_MAX, &text);
+    if (rc < 0)
+        return rc;
+    const int number = vocabulary_find(f->vocabulary, text);
+    if (number < (int)f->skip)
+        return no_such_term(r, f, text);
+    *(int *)to = number;
+    return 0;
+}
+
+static void term_describe(const struct field_reader *r, const struct field *f, struct buf *out)
+{
+    size_t n;
+    const char *const *words = vocabulary_words(f->vocabulary, &n);
+    (void)r;
+    for (size_t i = f->skip; i < n; i++)
+        buf_printf(out, "%s%s", i > f->skip ? ", " : "one of ", words[i]);
+}
+
+static int terms_read(struct field_reader *r, const struct field *f, void *to)
 {
     struct str text = {0}, unknown = {0};
-    size_t n;
+    uint32_t bits = *(uint32_t *)to;
     int rc = field_read_text(r, f, JSON_MAX_BYTES, &text);
-    if (rc < 0 || vocabulary_mask(f->vocabulary, f->skip, text, to, &unknown))
+    if (rc < 0)
         return rc;
-    const char *const *words = vocabulary_words(f->vocabulary, &n);
-    return field_no_such_word(r, f->name, unknown, words + f->skip, n - f->skip);
+    if (!vocabulary_mask(f->vocabulary, f->skip, text, &bits, &unknown))
+        return no_such_term(r, f, unknown);
+    *(uint32_t *)to = bits;
+    return 0;
 }
 
 static int fingerprint_read(struct field_reader *r, const struct field *f, void *to)
 {
     struct str text = {0};
+    uint64_t fingerprint;
     int rc = field_read_text(r, f, FIELD_NAME_MAX, &text);
-    if (rc == 0 && !fingerprint_parse(text, to))
-        rc = field_wrong(r, f, REDRIVE_E_INVALID, "is not a fingerprint");
-    return rc;
+    if (rc < 0)
+        return rc;
+    if (!fingerprint_parse(text, &fingerprint))
+        return field_wrong(r, f, REDRIVE_E_INVALID, "is not a fingerprint");
+    *(uint64_t *)to = fingerprint;
+    return 0;
 }
 
 /* ---- JSON as it is --------------------------------------------------------------------------- */
@@ -474,9 +512,9 @@ const struct field_kind FIELD_TEXT = {
 const struct field_kind FIELD_WORDING = {
     .name = "string", .read = wording_read, .expects = "a text"};
 const struct field_kind FIELD_NAMES = {
-    .name = "strings", .read = names_read, .describe = names_describe};
+    .name = "strings", .read = names_read, .describe = names_describe, .is_json = true};
 const struct field_kind FIELD_QUEUES = {
-    .name = "strings", .read = queues_read, .describe = names_describe};
+    .name = "strings", .read = queues_read, .describe = names_describe, .is_json = true};
 const struct field_kind FIELD_INT = {.name = "int", .read = int_read, .describe = int_describe};
 const struct field_kind FIELD_UINT = {.name = "int", .read = uint_read, .describe = int_describe};
 const struct field_kind FIELD_COUNT = {.name = "int", .read = count_read, .describe = int_describe};
@@ -495,12 +533,15 @@ const struct field_kind FIELD_WHEN = {
     .name = "time", .read = when_read, .expects = MOMENT_EXPECTED ", or a duration such as 1h30m"};
 const struct field_kind FIELD_WORD = {
     .name = "choice", .read = word_read, .describe = word_describe};
-const struct field_kind FIELD_VOCABULARY = {
-    .name = "choices", .read = vocabulary_read, .expects = "a text", .is_list = true};
+const struct field_kind FIELD_TERM = {
+    .name = "choice", .read = term_read, .describe = term_describe};
+const struct field_kind FIELD_TERMS = {
+    .name = "choices", .read = terms_read, .expects = "a text", .is_list = true};
 const struct field_kind FIELD_FINGERPRINT = {
     .name = "fingerprint",
     .read = fingerprint_read,
     .expects = "16 hexadecimal digits, as groups of errors have them"};
-const struct field_kind FIELD_JSON = {.name = "json", .read = json_read, .takes_null = true};
+const struct field_kind FIELD_JSON = {
+    .name = "json", .read = json_read, .takes_null = true, .is_json = true};
 const struct field_kind FIELD_OBJECT = {
-    .name = "object", .read = object_read, .expects = "an object"};
+    .name = "object", .read = object_read, .expects = "an object", .is_json = true};

@@ -1,6 +1,8 @@
 /* query.c - reads parameters by tables of fields. */
 #include "fields/query.h"
 
+#include <assert.h>
+
 #include "base/text/encode.h"
 
 void fields_query_open(struct field_reader *r, unsigned uses, struct arena *arena, int64_t now_ms,
@@ -24,6 +26,7 @@ int fields_query_add(struct field_reader *r, const struct field *fields, struct 
     const uint64_t bit = UINT64_C(1) << i;
     if (!f->name)
         return field_unknown(r, fields, name, "parameter");
+    assert(!f->kind->is_json);
     if (value.len == 0 && !f->kind->takes_nothing)
         return field_fault(r, f->name, REDRIVE_E_INVALID, "it is empty");
     if (!utf8_valid(value))

@@ -9,8 +9,8 @@ void fields_query_open(struct field_reader *r, unsigned uses, struct arena *aren
                        struct redrive_err *err);
 
 /* Reads one parameter into `ret`, which may point into `value`, and sets the bit of its row.
- * Refused are a name that is unknown, a second value of what is no list, a text that is not UTF-8,
- * and one that is empty: a script with an empty variable must not get everything. */
+ * Refuses unknown names, a second value of a field that is not a list, text that is not UTF-8, and
+ * empty values: a script with an empty variable must not get everything. */
 int fields_query_add(struct field_reader *r, const struct field *fields, struct str name,
                      struct str value, void *ret, uint64_t *given);
 

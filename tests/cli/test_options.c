@@ -34,9 +34,10 @@ TEST(string_takes_the_next_word_or_what_follows_the_equals_sign)
     }
 }
 
+static const char HINT[] = "leave the option away, or look at the variable it came from";
+
 TEST(string_may_look_like_an_option_and_is_not_empty)
 {
-    static const char HINT[] = "leave the option away, or look at the variable it came from";
     refuse(READ("simulate", "--profile="), "--profile: it is empty", "", HINT);
     refuse(READ("simulate", "-p", ""), "-p: it is empty", "", HINT);
     ACCEPT(dashed, "simulate", "--profile", "--json");
@@ -175,8 +176,8 @@ TEST(choice_suggests_the_nearest_word)
            "expected one of exponential, linear, fixed", "did you mean 'linear'?");
     refuse(READ("simulate", "--strategy", "exp"), "--strategy: there is no 'exp'",
            "expected one of exponential, linear, fixed", "did you mean 'exponential'?");
-    refuse(READ("simulate", "--strategy="), "--strategy: there is no ''",
-           "expected one of exponential, linear, fixed", "");
+    refuse(READ("simulate", "--strategy="), "--strategy: it is empty",
+           "expected one of exponential, linear, fixed", HINT);
 }
 
 TEST(list_keeps_every_value_in_order)

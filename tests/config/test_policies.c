@@ -132,7 +132,7 @@ SANDBOX_TEST(all_is_a_list_of_every_failure_class)
 
 SANDBOX_TEST(a_type_that_looks_like_a_misspelt_class_is_worth_a_warning)
 {
-    sandbox_good(s, "retry:\n  retry_on: [netwrok, Transient, timeout]\n");
+    sandbox_good(s, "retry:\n  retry_on: [netwrok, Transient, timeout, auth]\n");
     assert_int_equal(s->config->n_warnings, 1);
     assert_string_equal(
         sandbox_warning(s, "redrive.yaml:2: retry.retry_on[0]: 'netwrok' is taken for the name of "

@@ -50,7 +50,7 @@ static const struct field FIELDS[] = {
     {"time", &FIELD_TIME, ALL(time_ms)},
     {"when", &FIELD_WHEN, ALL(when_ms)},
     {"size", &FIELD_WORD, ALL(size), .words = SIZES},
-    {"states", &FIELD_VOCABULARY, ALL(states), .vocabulary = VOCABULARY_STATE, .skip = 2},
+    {"states", &FIELD_TERMS, ALL(states), .vocabulary = VOCABULARY_STATE, .skip = 2},
     {"group", &FIELD_FINGERPRINT, ALL(group)},
     {"json", &FIELD_JSON, ALL(json)},
     {"object", &FIELD_OBJECT, ALL(object)},
@@ -206,9 +206,9 @@ TEST(a_wrong_value_is_refused_with_what_is_expected)
          "expected a whole number from -3 to 12"},
         {"{\"flag\":1}", REDRIVE_E_INVALID, "flag: it is a number", "expected true or false"},
         {"{\"rate\":0}", REDRIVE_E_RANGE, "rate: it is out of range",
-         "expected jobs a second, 1 to 1000000, or a text such as 10/s or 90/min"},
+         "expected jobs a second, 1 to 1000000000, or a text such as 10/s or 90/min"},
         {"{\"rate\":\"fast\"}", REDRIVE_E_INVALID, "rate: it is not a rate",
-         "expected jobs a second, 1 to 1000000, or a text such as 10/s or 90/min"},
+         "expected jobs a second, 1 to 1000000000, or a text such as 10/s or 90/min"},
         {"{\"span\":61}", REDRIVE_E_RANGE, "span: it is out of range",
          "expected seconds or a duration such as 500ms, 2m or 1h30m, from 1s to 1m"},
         {"{\"span\":-1}", REDRIVE_E_RANGE, "span: it is out of range",
@@ -268,7 +268,7 @@ TEST(a_wrong_text_is_refused_with_what_is_expected)
          {"old", REDRIVE_E_INVALID, "age: 'old' is not a duration",
           "expected a duration such as 90m, 24h or 30d"}},
         {"text",
-         {"sixsix", REDRIVE_E_TOO_BIG, "text: 'sixsix' is too long",
+         {"sixsix", REDRIVE_E_INVALID, "text: 'sixsix' is too long",
           "expected a text of up to 5 bytes"}},
     };
     for (size_t i = 0; i < sizeof TEXTS / sizeof TEXTS[0]; i++)
@@ -288,6 +288,41 @@ TEST(the_nearest_word_is_suggested)
 TEST(the_name_of_a_queue_in_a_list_is_checked)
 {
     assert_int_equal(from_json("{\"queues\":[\"a b\"]}"), REDRIVE_E_INVALID);
+    assert_int_equal(strncmp(err.message, "queues: ", 8), 0);
+}
+
+TEST(a_rate_without_a_unit_is_so_many_a_second)
+{
+    assert_int_equal(from_text("rate", "20"), 0);
+    assert_int_equal(all.rate.count, 20);
+    assert_int_equal(all.rate.period_s, 1);
+    assert_int_equal(from_text("rate", "1000000000"), 0);
+    assert_int_equal(from_text("rate", "1000000000/s"), 0);
+    assert_int_equal(from_text("rate", "1000000001"), REDRIVE_E_RANGE);
+    assert_int_equal(from_text("rate", "1000000001/s"), REDRIVE_E_INVALID);
+}
+
+TEST(a_long_text_is_repeated_in_part)
+{
+    char text[100] = {0};
+    memset(text, 'a', 59);
+    (void)strcpy(text + 59, "\u00e4bc");
+    assert_int_equal(from_text("whole", text), REDRIVE_E_INVALID);
+    assert_non_null(strstr(err.message, "aaa\u2026' is not a whole number"));
+}
+
+TEST(what_is_refused_leaves_the_member_as_it_was)
+{
+    assert_int_equal(from_json("{\"names\":[1]}"), REDRIVE_E_INVALID);
+    assert_int_equal(all.names.n, 0);
+    assert_int_equal(from_json("{\"whole\":\"x\"}"), REDRIVE_E_INVALID);
+    assert_int_equal(all.whole, 99);
+    assert_int_equal(from_json("{\"when\":-1}"), REDRIVE_E_RANGE);
+    assert_int_equal(all.when_ms, 0);
+    assert_int_equal(from_text("states", "queued,x"), REDRIVE_E_INVALID);
+    assert_int_equal(all.states, 0);
+    assert_int_equal(from_text("flag", "x"), REDRIVE_E_INVALID);
+    assert_false(all.flag);
 }
 
 TEST_MAIN(argc, argv)

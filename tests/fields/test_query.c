@@ -18,7 +18,7 @@ struct ask {
 
 static const struct field FIELDS[] = {
     {"task", &FIELD_WORDING, ASK(task)},
-    {"state", &FIELD_VOCABULARY, ASK(states), .vocabulary = VOCABULARY_STATE},
+    {"state", &FIELD_TERMS, ASK(states), .vocabulary = VOCABULARY_STATE},
     {"dry_run", &FIELD_BOOL, ASK(dry_run), .uses = OF_CHANGES},
     {"limit", &FIELD_COUNT, ASK(limit), .min = 1, .max = 9, .uses = OF_LISTS},
     {0},

@@ -32,6 +32,7 @@ struct all {
     int64_t time_ms;
     int64_t when_ms;
     int size;
+    int term;
     uint32_t states;
     uint64_t group;
     struct str json;
@@ -61,14 +62,15 @@ static const struct field FIELDS[] = {
     {"time", &FIELD_TIME, ALL(time_ms)},
     {"when", &FIELD_WHEN, ALL(when_ms)},
     {"size", &FIELD_WORD, ALL(size), .words = SIZES},
-    {"states", &FIELD_VOCABULARY, ALL(states), .vocabulary = VOCABULARY_STATE, .skip = 1},
+    {"term", &FIELD_TERM, ALL(term), .vocabulary = VOCABULARY_CLASS, .skip = 1},
+    {"states", &FIELD_TERMS, ALL(states), .vocabulary = VOCABULARY_STATE, .skip = 1},
     {"group", &FIELD_FINGERPRINT, ALL(group)},
     {"json", &FIELD_JSON, ALL(json), .uses = JSON_ONLY},
     {"object", &FIELD_OBJECT, ALL(object), .uses = JSON_ONLY},
     {0},
 };
 
-static const struct all BEFORE = {.whole = 1, .count = 1, .age_ms = 1, .size = 0};
+static const struct all BEFORE = {.whole = 1, .count = 1, .age_ms = 1, .size = 0, .term = 1};
 
 static void check_names(const struct field_names *names)
 {
@@ -90,6 +92,7 @@ static void check_values(const struct all *a, size_t size)
     FUZZ_CHECK(a->span_ms >= 0 && a->span_ms <= MOST);
     FUZZ_CHECK(a->age_ms > 0 && a->age_ms <= NOW_MS);
     FUZZ_CHECK(a->size >= 0 && a->size < 3);
+    FUZZ_CHECK(a->term > 0 && a->term < REDRIVE_CLASS_COUNT);
     FUZZ_CHECK(a->states >> REDRIVE_STATE_COUNT == 0 && !(a->states & 1));
     FUZZ_CHECK(a->json.len <= size && a->object.len <= size);
 }

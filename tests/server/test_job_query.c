@@ -55,6 +55,10 @@ TEST(what_ends_in_this_millisecond_is_older_than_0)
     assert_true(job_query_add(STR("older_than"), STR("0s"), &q));
     assert_int_equal(job_query_finish(&q), 0);
     assert_int_equal(q.filter.finished_before_ms, NOW + 1);
+    begin();
+    assert_true(job_query_add(STR("older_than"), STR("36500d"), &q));
+    assert_int_equal(job_query_finish(&q), 0);
+    assert_int_equal(q.filter.finished_before_ms, 1); /* nothing, rather than everything */
 }
 
 TEST(the_first_refusal_is_that_of_the_whole)
@@ -70,6 +74,7 @@ TEST(a_wrong_member_of_an_object_is_named)
     begin();
     assert_int_equal(job_query_add_object(&q, STR("{\"task\":7}")), REDRIVE_E_INVALID);
     assert_string_equal(q.reader.place, "task");
+    assert_string_equal(err.message, "task: it is a number");
 }
 
 TEST_MAIN(argc, argv)

@@ -206,6 +206,30 @@ static unsigned distance(struct str a, struct str b)
     return last[b.len];
 }
 
+const char *nearest(struct str given, const char *const *words, size_t n_words)
+{
+    const char *best = NULL;
+    unsigned best_distance = 0;
+
+    if (given.len == 0 || given.len > WORD_MAX)
+        return NULL;
+    for (size_t i = 0; i < n_words; i++) {
+        struct str word = str_of(words[i]);
+        if (word.len > WORD_MAX)
+            continue;
+        unsigned d = distance(given, word);
+        /* A third of the letters may differ; more is another word. */
+        size_t longest = word.len > given.len ? word.len : given.len;
+        if (d > (longest < 6 ? 1 : longest / 3))
+            continue;
+        if (!best || d < best_distance) {
+            best = words[i];
+            best_distance = d;
+        }
+    }
+    return best;
+}
+
 /* The only word that `given` is the beginning of, or NULL. */
 static const char *completed(struct str given, const char *const *words, size_t n_words)
 {
@@ -222,25 +246,6 @@ static const char *completed(struct str given, const char *const *words, size_t 
 
 const char *suggest(struct str given, const char *const *words, size_t n_words)
 {
-    if (given.len == 0 || given.len > WORD_MAX)
-        return NULL;
-    const char *best = completed(given, words, n_words);
-    if (best)
-        return best;
-    unsigned best_distance = 0;
-    for (size_t i = 0; i < n_words; i++) {
-        struct str word = str_of(words[i]);
-        if (word.len > WORD_MAX)
-            continue;
-        unsigned d = distance(given, word);
-        /* A third of the letters may differ; more is another word. */
-        size_t longest = word.len > given.len ? word.len : given.len;
-        if (d > (longest < 6 ? 1 : longest / 3))
-            continue;
-        if (!best || d < best_distance) {
-            best = words[i];
-            best_distance = d;
-        }
-    }
-    return best;
+    const char *word = given.len > 0 ? completed(given, words, n_words) : NULL;
+    return word ? word : nearest(given, words, n_words);
 }

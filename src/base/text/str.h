@@ -84,9 +84,12 @@ struct str str_last_component(struct str name);
 
 /* ---- The nearest word ------------------------------------------------------------------------ */
 
-/* The word that `given` was meant to be: the only one that it is the beginning of, else the nearest
- * by edit distance (a swap of neighbours counts one, `-` and `_` are the same), or NULL when none
- * is near enough to be meant. */
+/* The word nearest to `given` by edit distance (a swap of neighbours counts one, `-` and `_` are
+ * the same), or NULL when none is near enough to be a misspelling. */
+const char *nearest(struct str given, const char *const *words, size_t n_words);
+
+/* The word that `given` was meant to be: the only one that it is the beginning of, or else the
+ * nearest. */
 const char *suggest(struct str given, const char *const *words, size_t n_words);
 
 #endif

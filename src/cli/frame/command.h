@@ -65,7 +65,7 @@ void words_release(struct words *w);
 /* Adds `prefix` and `word` as one word. */
 void words_add(struct words *w, const char *prefix, struct str word);
 
-/* What suggest() finds in the list, which it belongs to. */
+/* The word of the list that suggest() finds, or NULL. The list owns it. */
 const char *words_nearest(const struct words *w, struct str given);
 
 /* Adds the hint "did you mean '…'?", or `otherwise` where no word is near ("": none), and releases
@@ -79,7 +79,9 @@ struct option_strings {
     size_t n;
 };
 
-/* The kinds of values that only a command line has. Texts are borrowed from it. */
+/* The kinds of values that only a command line has. Texts are borrowed from it. Other options are
+ * of kinds that need neither an arena nor the time: FIELD_INT, _DOUBLE, _SPAN, _WORD, _RATE, _BOOL.
+ */
 extern const struct field_kind OPTION_STRING;  /* [const char *] not empty */
 extern const struct field_kind OPTION_STRINGS; /* [struct option_strings] every use adds one */
 

@@ -20,15 +20,11 @@ int option_error(const char *label, int code, const struct redrive_err *why,
     return code;
 }
 
-/* With a variable that is not set, `--tenant "$TENANT"` must not mean every tenant. */
 static int string_read(struct field_reader *r, const struct field *f, void *to)
 {
+    (void)f;
     *(const char **)to = r->text.ptr;
-    if (r->text.len > 0)
-        return 0;
-    int rc = field_wrong(r, f, REDRIVE_E_USAGE, "is empty");
-    err_hint(r->err, "leave the option away, or look at the variable it came from");
-    return rc;
+    return 0;
 }
 
 static int strings_read(struct field_reader *r, const struct field *f, void *to)
@@ -46,6 +42,14 @@ static int strings_read(struct field_reader *r, const struct field *f, void *to)
 const struct field_kind OPTION_STRING = {.name = "string", .read = string_read};
 const struct field_kind OPTION_STRINGS = {.name = "strings", .read = strings_read, .is_list = true};
 
+/* With a variable that is not set, `--tenant "$TENANT"` must not mean every tenant. */
+static int value_is_empty(struct field_reader *r, const struct field *f)
+{
+    int rc = field_wrong(r, f, REDRIVE_E_INVALID, "is empty");
+    err_hint(r->err, "leave the option away, or look at the variable it came from");
+    return rc;
+}
+
 int option_store(const struct field *option, void *values, const char *label, const char *text,
                  struct redrive_err *err)
 {
@@ -54,7 +58,10 @@ int option_store(const struct field *option, void *values, const char *label, co
     named.name = label;
     fields_query_open(&r, 0, NULL, 0, err);
     r.text = str_of(text);
-    int rc = option->kind->read(&r, &named, (char *)values + option->offset);
+    assert(!option->kind->is_json);
+    int rc = !*text && option->kind != &OPTION_STRINGS
+                 ? value_is_empty(&r, &named)
+                 : option->kind->read(&r, &named, (char *)values + option->offset);
     if (rc == 0 || rc == REDRIVE_E_NOMEM)
         return rc;
     if (err)

@@ -226,14 +226,14 @@ static void warn_of_misspelt_class(struct binder *b, const struct node *node)
 {
     size_t n;
     const char *const *classes = type_failure_classes(&n);
-    const char *nearest = looks_like_a_class(node->text) ? suggest(node->text, classes, n) : NULL;
+    const char *meant = looks_like_a_class(node->text) ? nearest(node->text, classes, n) : NULL;
     char shown[NODE_SHOW_MAX];
-    if (!nearest)
+    if (!meant)
         return;
     struct redrive_err *warning = bind_warning(b, node, "%s is taken for the name of an error type",
                                                node_show(node->text, shown));
     err_detail(warning, "it is not a failure class");
-    err_hint(warning, "did you mean '%s'?", nearest);
+    err_suggest(warning, meant);
 }
 
 #define ALL "all"

@@ -147,23 +147,21 @@ bool kit_query(struct rest_call *call, struct job_query *query)
     return rc == 0;
 }
 
-static int read_number(struct rest_call *call, const char *name, struct str value, int64_t max,
-                       int64_t *ret, struct field_reader *r, struct redrive_err *err)
+static int read_parameter(struct rest_call *call, struct str value, const struct field *field,
+                          void *ret, struct field_reader *r, struct redrive_err *err)
 {
-    const struct field fields[] = {{name, &FIELD_INT, 0, .min = 1, .max = max}, {0}};
+    const struct field fields[] = {*field, {0}};
     uint64_t given = 0;
-    fields_query_open(r, 0, http_arena(call->request), 0, err);
-    return fields_query_add(r, fields, str_of(name), value, ret, &given);
+    fields_query_open(r, 0, http_arena(call->request), rest_now_ms(call), err);
+    return fields_query_add(r, fields, str_of(field->name), value, ret, &given);
 }
 
-bool kit_number(struct rest_call *call, const char *name, int64_t max, int64_t otherwise,
-                int64_t *ret)
+bool kit_parameter(struct rest_call *call, const struct field *field, void *ret)
 {
-    const struct str value = http_query(call->request, name);
+    const struct str value = http_query(call->request, field->name);
     struct redrive_err err = {0};
     struct field_reader r;
-    *ret = otherwise;
-    if (!value.ptr || read_number(call, name, value, max, ret, &r, &err) == 0)
+    if (!value.ptr || read_parameter(call, value, field, ret, &r, &err) == 0)
         return true;
     kit_fail(call, &err, r.place);
     return false;
@@ -172,9 +170,10 @@ bool kit_number(struct rest_call *call, const char *name, int64_t max, int64_t o
 void kit_stop_run(struct rest_call *call, const char *what)
 {
     const struct str id = call->params[0];
+    static const struct field NUMBER = {"id", &FIELD_INT, 0, .min = 1, .max = INT64_MAX};
     struct field_reader r;
     int64_t number;
-    if (read_number(call, "id", id, INT64_MAX, &number, &r, NULL) == 0 &&
+    if (read_parameter(call, id, &NUMBER, &number, &r, NULL) == 0 &&
         bulk_runs_cancel(call->rest->bulk_runs, call->principal.tenant, number))
         rest_send_empty(call, 204);
     else

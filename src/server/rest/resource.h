@@ -86,10 +86,9 @@ void kit_changed(struct rest_call *call, struct op *op, const char *verb, const 
  * reader: stopping waits for a timer that is firing. */
 void kit_stop_run(struct rest_call *call, const char *what);
 
-/* A whole number of the query from 1 to `max`, or what it is without. False: it has been answered.
- */
-bool kit_number(struct rest_call *call, const char *name, int64_t max, int64_t otherwise,
-                int64_t *ret);
+/* A parameter of the query, which leaves `ret` as it is when it is not there. False: it has been
+ * answered. */
+bool kit_parameter(struct rest_call *call, const struct field *field, void *ret);
 
 /* Answers with {"id":…,"state":…}. */
 void kit_send_state(struct rest_call *call, struct str id, enum redrive_state state);

@@ -6,7 +6,6 @@
 #include "engine/gates/view.h"
 #include "engine/verbs/control.h"
 #include "server/dashboard/breaker_history.h"
-#include "fields/json.h"
 #include "server/rest/body/views.h"
 #include "server/rest/resource.h"
 #include "store/job_json.h"
@@ -101,8 +100,10 @@ static void get_history(struct rest_call *call)
     const int64_t now_ms = rest_now_ms(call);
     struct breaker_history *history = call->rest->breakers;
     struct redrive_err err = {0};
-    int64_t minutes;
-    if (!kit_number(call, "minutes", HISTORY_MINUTES_MAX, 60, &minutes))
+    static const struct field MINUTES = {"minutes", &FIELD_INT, 0, .min = 1,
+                                         .max = HISTORY_MINUTES_MAX};
+    int64_t minutes = 60;
+    if (!kit_parameter(call, &MINUTES, &minutes))
         return;
     if (breaker_history_take(history, rest_store(call), now_ms, &err) < 0) {
         rest_fail(call, &err, NULL);

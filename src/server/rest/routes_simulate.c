@@ -40,24 +40,24 @@ struct simulation {
     struct compare_arms arms;
 };
 
-#define INTO(m)   offsetof(struct simulation, m)
-#define OPTION(m) offsetof(struct simulation, options.m)
+#define INTO(m)    offsetof(struct simulation, m)
+#define COMPARE(m) offsetof(struct simulation, options.m)
 
 /* Other bounds of numbers are those of compare_options_check. */
 static const struct field PARAMETERS[] = {
-    {"outage", &FIELD_SPAN, OPTION(outage_ms), .max = OUTAGE_MAX},
-    {"duration", &FIELD_SPAN, OPTION(duration_ms), .max = DURATION_MAX},
-    {"latency", &FIELD_SPAN, OPTION(latency_ms), .max = DURATION_MAX},
-    {"timeout", &FIELD_SPAN, OPTION(timeout_ms), .max = DURATION_MAX},
-    {"rate", &FIELD_DOUBLE, OPTION(jobs_per_s)},
-    {"capacity", &FIELD_DOUBLE, OPTION(capacity_per_s)},
-    {"rate_limit", &FIELD_DOUBLE, OPTION(rate_limit_per_s)},
-    {"error_rate", &FIELD_DOUBLE, OPTION(error_rate)},
-    {"brownout", &FIELD_DOUBLE, OPTION(brownout)},
-    {"overload_waits", &FIELD_BOOL, OPTION(overload_waits)},
-    {"attempts", &FIELD_UINT, OPTION(attempts), .min = 1, .max = 100},
-    {"workers", &FIELD_UINT, OPTION(workers), .min = 1, .max = 100000},
-    {"seed", &FIELD_INT, OPTION(seed), .max = INT64_MAX},
+    {"outage", &FIELD_SPAN, COMPARE(outage_ms), .max = OUTAGE_MAX},
+    {"duration", &FIELD_SPAN, COMPARE(duration_ms), .max = DURATION_MAX},
+    {"latency", &FIELD_SPAN, COMPARE(latency_ms), .max = DURATION_MAX},
+    {"timeout", &FIELD_SPAN, COMPARE(timeout_ms), .max = DURATION_MAX},
+    {"rate", &FIELD_DOUBLE, COMPARE(jobs_per_s)},
+    {"capacity", &FIELD_DOUBLE, COMPARE(capacity_per_s)},
+    {"rate_limit", &FIELD_DOUBLE, COMPARE(rate_limit_per_s)},
+    {"error_rate", &FIELD_DOUBLE, COMPARE(error_rate)},
+    {"brownout", &FIELD_DOUBLE, COMPARE(brownout)},
+    {"overload_waits", &FIELD_BOOL, COMPARE(overload_waits)},
+    {"attempts", &FIELD_UINT, COMPARE(attempts), .min = 1, .max = 100},
+    {"workers", &FIELD_UINT, COMPARE(workers), .min = 1, .max = 100000},
+    {"seed", &FIELD_INT, COMPARE(seed), .max = INT64_MAX},
     {"strategies", &FIELD_WORDING, INTO(strategies)},
     {"task", &FIELD_WORDING, INTO(task)},
     {"experiment", &FIELD_WORDING, INTO(experiment)},
@@ -122,8 +122,7 @@ static int unknown_experiment(struct simulation *s, const struct config *config)
         names[n] = config->experiments[n].name;
     if (n > 0)
         return field_no_such_word(&s->reader, "experiment", s->experiment, names, n);
-    int rc = field_fault(&s->reader, "experiment", REDRIVE_E_INVALID, "there is no '%.60s'",
-                         arena_dup(s->reader.arena, s->experiment));
+    int rc = field_no_such_word(&s->reader, "experiment", s->experiment, NULL, 0);
     err_hint(&s->err, "the configuration of this server has no experiments");
     return rc;
 }

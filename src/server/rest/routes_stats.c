@@ -9,7 +9,6 @@
 #include "server/dashboard/samples.h"
 #include "server/events.h"
 #include "server/metrics/metrics.h"
-#include "fields/json.h"
 #include "server/rest/body/views.h"
 #include "server/rest/private.h"
 #include "server/rest/resource.h"
@@ -161,8 +160,9 @@ static void get_summary(struct rest_call *call)
 {
     RELEASED_BY(stats_release) struct stats stats = {0};
     struct redrive_err err = {0};
-    int64_t queues;
-    if (!kit_number(call, "queues", QUEUES_MAX, 10, &queues))
+    static const struct field QUEUES = {"queues", &FIELD_INT, 0, .min = 1, .max = QUEUES_MAX};
+    int64_t queues = 10;
+    if (!kit_parameter(call, &QUEUES, &queues))
         return;
     if (stats_read(rest_store(call), call->principal.tenant, &call->config->health,
                    rest_now_ms(call), &stats, &err) < 0) {
@@ -176,8 +176,9 @@ static void get_summary(struct rest_call *call)
 /* {"at":…,"step":10,"items":[…]}: those of the last `minutes` of the query. */
 static void send_samples(struct rest_call *call, struct samples *samples)
 {
-    int64_t minutes;
-    if (!kit_number(call, "minutes", MINUTES_MAX, 15, &minutes))
+    static const struct field MINUTES = {"minutes", &FIELD_INT, 0, .min = 1, .max = MINUTES_MAX};
+    int64_t minutes = 15;
+    if (!kit_parameter(call, &MINUTES, &minutes))
         return;
     struct json_writer *w = rest_json(call);
     json_begin_object(w);
@@ -308,26 +309,7 @@ static void listen_to(struct event_hub *hub, struct rest_call *call,
         close_stream(listener);
 }
 
-#define DIGEST_MIN_MS 100
-#define DIGEST_MAX_MS 60000
-
-/* False: it has been answered. */
-static bool read_digest(struct rest_call *call, int64_t *ret_ms)
-{
-    const struct str text = http_query(call->request, "digest");
-    struct redrive_err err = {0};
-    *ret_ms = 0;
-    if (!text.ptr)
-        return true;
-    int rc = duration_parse(text, ret_ms, &err);
-    if (rc == 0 && *ret_ms >= DIGEST_MIN_MS && *ret_ms <= DIGEST_MAX_MS)
-        return true;
-    if (rc == 0)
-        (void)err_set(&err, REDRIVE_E_RANGE, "digest: it is out of range");
-    err_detail(&err, "expected a duration from 100ms to 1m");
-    rest_fail(call, &err, "digest");
-    return false;
-}
+static const struct field DIGEST = {"digest", &FIELD_SPAN, 0, .min = 100, .max = 60000};
 
 static void get_events(struct rest_call *call)
 {
@@ -336,7 +318,7 @@ static void get_events(struct rest_call *call)
     struct event_filter filter = {.tenant = call->principal.tenant,
                                   .hides_errors = kit_redacts(call)};
     struct redrive_err err = {0};
-    if (!read_digest(call, &filter.digest_ms))
+    if (!kit_parameter(call, &DIGEST, &filter.digest_ms))
         return;
     if (task.len > 0)
         filter.task = task;

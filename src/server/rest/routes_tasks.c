@@ -10,7 +10,7 @@
 #include "engine/report/stats.h"
 #include "engine/tasks.h"
 #include "server/dashboard/samples.h"
-#include "fields/json.h"
+#include "fields/field.h"
 #include "server/rest/resource.h"
 #include "store/job_json.h"
 
@@ -195,18 +195,11 @@ static void get_tasks(struct rest_call *call)
 static void get_task(struct rest_call *call)
 {
     const struct config_task *task = config_task(call->config, call->params[0]);
-    const struct str word = http_query(call->request, "class");
-    const int class_ = word.ptr ? vocabulary_find(VOCABULARY_CLASS, word) : REDRIVE_CLASS_TRANSIENT;
-    struct redrive_err err = {0};
-    if (class_ <= REDRIVE_CLASS_SUCCESS) {
-        size_t n;
-        const char *const *words = vocabulary_words(VOCABULARY_CLASS, &n);
-        (void)err_set(&err, REDRIVE_E_INVALID, "class: there is no '%.*s'",
-                      (int)(word.len < 60 ? word.len : 60), word.ptr);
-        field_suggest(&err, word, words + 1, n - 1);
-        rest_fail(call, &err, "class");
+    static const struct field CLASS = {"class", &FIELD_TERM, 0, .vocabulary = VOCABULARY_CLASS,
+                                       .skip = 1};
+    int class_ = REDRIVE_CLASS_TRANSIENT;
+    if (!kit_parameter(call, &CLASS, &class_))
         return;
-    }
     struct json_writer *w = rest_json(call);
     json_begin_object(w);
     json_field_string(w, "task", call->params[0]);

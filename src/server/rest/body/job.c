@@ -23,7 +23,7 @@ struct given_job {
 };
 
 struct given_failure {
-    int class_; /* less success, the first */
+    int class_;
     int reason;
     const char *error_type;
     const char *message;
@@ -85,14 +85,12 @@ static const struct field MEMBERS[] = {
 };
 
 /* Classes without success, and the reasons that a program can know. */
-#define CLASS_WORD(name, text, retried, counts, severity) text,
-static const char *const CLASSES[] = {REDRIVE_CLASS_MAP(CLASS_WORD) NULL};
 static const char *const REASONS[] = {"exhausted", "not_retriable", "deadline", "breaker_open",
                                       NULL};
 
 #define FAILURE(m) offsetof(struct given_failure, m)
 static const struct field FAILURE_MEMBERS[] = {
-    {.name = "class", &FIELD_WORD, FAILURE(class_), .words = CLASSES + 1},
+    {.name = "class", &FIELD_TERM, FAILURE(class_), .vocabulary = VOCABULARY_CLASS, .skip = 1},
     {.name = "reason", &FIELD_WORD, FAILURE(reason), .words = REASONS},
     {.name = "error_type", &FIELD_TEXT, FAILURE(error_type), .max = FIELD_NAME_MAX},
     {.name = "message", &FIELD_TEXT, FAILURE(message), .max = REDRIVE_MESSAGE_MAX},
@@ -116,7 +114,7 @@ static struct str policy_of(const struct given_job *job, struct arena *arena)
     return str_of(text);
 }
 
-static int read_times(struct field_reader *b, struct given_job *job, uint64_t given)
+static int read_times(struct field_reader *in, struct given_job *job, uint64_t given)
 {
     static const size_t WAYS[] = {DELAY, PROCESS_AFTER, AT};
     struct job_spec *spec = &job->spec;
@@ -125,50 +123,50 @@ static int read_times(struct field_reader *b, struct given_job *job, uint64_t gi
         if (!field_given(given, WAYS[i]))
             continue;
         if (first)
-            return field_fault(b, MEMBERS[WAYS[i]].name, REDRIVE_E_INVALID,
+            return field_fault(in, MEMBERS[WAYS[i]].name, REDRIVE_E_INVALID,
                                "it and '%s' exclude each other", first);
         first = MEMBERS[WAYS[i]].name;
     }
     if (field_given(given, AT))
         spec->process_after_ms = job->at_ms;
-    if (field_given(given, DEADLINE) && (spec->deadline_ms <= b->now_ms + spec->delay_ms ||
+    if (field_given(given, DEADLINE) && (spec->deadline_ms <= in->now_ms + spec->delay_ms ||
                                          spec->deadline_ms <= spec->process_after_ms)) {
-        int rc = field_fault(b, "deadline", REDRIVE_E_INVALID, "the job could never start");
-        err_detail(b->err, "expected a time later than now, and than the job's own");
+        int rc = field_fault(in, "deadline", REDRIVE_E_INVALID, "the job could never start");
+        err_detail(in->err, "expected a time later than now, and than the job's own");
         return rc;
     }
     return 0;
 }
 
-static int read_after(struct field_reader *b, struct given_job *job)
+static int read_after(struct field_reader *in, struct given_job *job)
 {
     struct redrive_err why = {0};
     const int rc =
-        after_read_json(job->after, b->arena, &job->spec.after, &job->spec.n_after, &why);
-    return rc < 0 ? field_fault(b, "after", rc, "%s", why.message) : 0;
+        after_read_json(job->after, in->arena, &job->spec.after, &job->spec.n_after, &why);
+    return rc < 0 ? field_fault(in, "after", rc, "%s", why.message) : 0;
 }
 
 /* The object is read by itself: members of it are named `failed.class` in an error. */
-static int read_failed(struct field_reader *b, struct given_job *job)
+static int read_failed(struct field_reader *in, struct given_job *job)
 {
-    struct given_failure given = {.class_ = REDRIVE_CLASS_PERMANENT - 1};
+    struct given_failure given = {.class_ = REDRIVE_CLASS_PERMANENT};
     uint64_t rows;
     struct field_reader inner;
-    fields_json_open(&inner, job->failed, b->arena, b->now_ms, b->err);
-    (void)snprintf(inner.at, sizeof inner.at, "%.50sfailed.", b->at);
+    fields_json_open(&inner, job->failed, in->arena, in->now_ms, in->err);
+    (void)snprintf(inner.at, sizeof inner.at, "%.50sfailed.", in->at);
     int rc = fields_json_object(&inner, FAILURE_MEMBERS, &given, &rows);
     fields_json_close(&inner);
     if (rc < 0) {
-        (void)str_copy(b->place, sizeof b->place, str_of(inner.place));
+        (void)str_copy(in->place, sizeof in->place, str_of(inner.place));
         return rc;
     }
-    struct job_failed *failed = arena_alloc(b->arena, sizeof *failed);
+    struct job_failed *failed = arena_alloc(in->arena, sizeof *failed);
     if (!failed)
-        return err_nomem(b->err);
+        return err_nomem(in->err);
     *failed = (struct job_failed){
         .reason =
             (enum redrive_reason)vocabulary_find(VOCABULARY_REASON, str_of(REASONS[given.reason])),
-        .error = {.class_ = (enum redrive_class)(given.class_ + 1),
+        .error = {.class_ = (enum redrive_class)given.class_,
                   .type = str_of(given.error_type),
                   .message = str_of(given.message),
                   .stacktrace = str_of(given.stacktrace)},
@@ -177,39 +175,39 @@ static int read_failed(struct field_reader *b, struct given_job *job)
     return 0;
 }
 
-static int read_one(struct field_reader *b, struct str tenant, struct job_spec *ret)
+static int read_one(struct field_reader *in, struct str tenant, struct job_spec *ret)
 {
     struct given_job job = {.spec = {.tenant = tenant}};
     uint64_t given;
-    int rc = fields_json_object(b, MEMBERS, &job, &given);
+    int rc = fields_json_object(in, MEMBERS, &job, &given);
     if (rc == 0 && !field_given(given, TASK))
-        rc = field_missing(b, "task", "the name of a task");
+        rc = field_missing(in, "task", "the name of a task");
     if (rc == 0 && field_given(given, UNIQUE_HOW) && !field_given(given, UNIQUE_KEY))
-        rc = field_missing(b, "unique_key", "a key, since 'unique' is given");
+        rc = field_missing(in, "unique_key", "a key, since 'unique' is given");
     if (rc == 0)
-        rc = read_times(b, &job, given);
+        rc = read_times(in, &job, given);
     if (rc == 0 && field_given(given, AFTER))
-        rc = read_after(b, &job);
+        rc = read_after(in, &job);
     if (rc == 0 && field_given(given, FAILED))
-        rc = read_failed(b, &job);
+        rc = read_failed(in, &job);
     if (rc < 0)
         return rc;
     job.spec.priority = (int32_t)job.priority;
     job.spec.unique_forever = job.unique == 1;
-    job.spec.policy = policy_of(&job, b->arena);
+    job.spec.policy = policy_of(&job, in->arena);
     /* Of any type: a trace that cannot be used is no fault of the job. */
     if (job.traceparent.len > 2)
         job.spec.policy = trace_keep((struct str){job.traceparent.ptr + 1, job.traceparent.len - 2},
-                                     job.spec.policy, b->arena);
+                                     job.spec.policy, in->arena);
     *ret = job.spec;
     return 0;
 }
 
-static int read_array(struct field_reader *b, struct str tenant, struct job_body *ret)
+static int read_array(struct field_reader *in, struct str tenant, struct job_body *ret)
 {
-    int rc = fields_json_enter(b, "");
-    while (rc == 0 && (rc = fields_json_next(b, "", ret->n)) > 0) {
-        rc = read_one(b, tenant, &ret->specs[ret->n++]);
+    int rc = fields_json_enter(in, "");
+    while (rc == 0 && (rc = fields_json_next(in, "", ret->n)) > 0) {
+        rc = read_one(in, tenant, &ret->specs[ret->n++]);
     }
     return rc;
 }
@@ -248,38 +246,38 @@ static void give_ids(struct job_body *body, struct str key, struct arena *arena)
 }
 
 /* One more element than there are jobs that can be read: the next one is where reading fails. */
-static int read_jobs(struct field_reader *b, struct str text, struct str tenant,
+static int read_jobs(struct field_reader *in, struct str text, struct str tenant,
                      struct job_body *ret)
 {
-    ret->is_array = fields_json_is_array(b);
+    ret->is_array = fields_json_is_array(in);
     const size_t n = ret->is_array ? fields_json_count(text, JOB_BODY_MAX) : 1;
     if (n > JOB_BODY_MAX)
-        return check_count(n, b->err);
-    ret->specs = arena_array(b->arena, n + 1, sizeof *ret->specs);
+        return check_count(n, in->err);
+    ret->specs = arena_array(in->arena, n + 1, sizeof *ret->specs);
     if (!ret->specs)
-        return err_nomem(b->err);
-    int rc = ret->is_array ? read_array(b, tenant, ret) : read_one(b, tenant, &ret->specs[0]);
+        return err_nomem(in->err);
+    int rc = ret->is_array ? read_array(in, tenant, ret) : read_one(in, tenant, &ret->specs[0]);
     if (!ret->is_array)
         ret->n = 1;
     if (rc == 0)
-        rc = fields_json_end(b);
-    return rc == 0 ? check_count(ret->n, b->err) : rc;
+        rc = fields_json_end(in);
+    return rc == 0 ? check_count(ret->n, in->err) : rc;
 }
 
 int job_body_read(struct str text, struct str tenant, struct str key, int64_t now_ms,
                   struct arena *arena, struct job_body *ret, struct redrive_err *err)
 {
-    struct field_reader b;
+    struct field_reader in;
     *ret = (struct job_body){0};
     int rc = key.ptr ? job_body_check_key(key, err) : 0;
     if (rc < 0) {
         (void)str_copy(ret->field, sizeof ret->field, STR("Idempotency-Key"));
         return rc;
     }
-    fields_json_open(&b, text, arena, now_ms, err);
-    rc = read_jobs(&b, text, tenant, ret);
-    fields_json_close(&b);
-    (void)str_copy(ret->field, sizeof ret->field, str_of(b.place));
+    fields_json_open(&in, text, arena, now_ms, err);
+    rc = read_jobs(&in, text, tenant, ret);
+    fields_json_close(&in);
+    (void)str_copy(ret->field, sizeof ret->field, str_of(in.place));
     if (rc == 0 && key.ptr)
         give_ids(ret, key, arena);
     return rc == 0 && arena->failed ? err_nomem(err) : rc;

@@ -24,9 +24,9 @@ static const struct field FIELDS[] = {
     {"queue", &FIELD_WORDING, FILTER(queue), .uses = JOBS | COUNTS},
     {"user", &FIELD_WORDING, FILTER(user), .uses = JOBS},
     {"unique_key", &FIELD_WORDING, FILTER(unique_key), .uses = JOBS},
-    {"class", &FIELD_VOCABULARY, FILTER(classes), .vocabulary = VOCABULARY_CLASS, .skip = 1,
+    {"class", &FIELD_TERMS, FILTER(classes), .vocabulary = VOCABULARY_CLASS, .skip = 1,
      .uses = JOBS},
-    {"reason", &FIELD_VOCABULARY, FILTER(reasons), .vocabulary = VOCABULARY_REASON, .skip = 1,
+    {"reason", &FIELD_TERMS, FILTER(reasons), .vocabulary = VOCABULARY_REASON, .skip = 1,
      .uses = JOBS},
     {"type", &FIELD_WORDING, FILTER(error_type), .uses = JOBS},
     {"error_type", &FIELD_WORDING, FILTER(error_type), .uses = JOBS},
@@ -34,9 +34,8 @@ static const struct field FIELDS[] = {
     {"group", &FIELD_FINGERPRINT, FILTER(fingerprint), .uses = JOBS},
     {"older_than", &FIELD_AGE, FILTER(finished_before_ms), .uses = JOBS},
     {"newer_than", &FIELD_AGE, FILTER(finished_after_ms), .uses = JOBS},
-    {"state", &FIELD_VOCABULARY, FILTER(states), .vocabulary = VOCABULARY_STATE,
-     .uses = STATE | COUNTS},
-    {"status", &FIELD_VOCABULARY, FILTER(states), .vocabulary = VOCABULARY_STATE, .uses = STATE},
+    {"state", &FIELD_TERMS, FILTER(states), .vocabulary = VOCABULARY_STATE, .uses = STATE | COUNTS},
+    {"status", &FIELD_TERMS, FILTER(states), .vocabulary = VOCABULARY_STATE, .uses = STATE},
     {"older_than_hours", &FIELD_INT, QUERY(hours), .min = 0, .max = HOURS_MAX, .uses = PURGE},
     {"dry_run", &FIELD_BOOL, QUERY(dry_run), .uses = PURGE},
     {"limit", &FIELD_COUNT, FILTER(limit), .min = 1, .max = STORE_PAGE_MAX,
@@ -67,9 +66,22 @@ bool job_query_add(struct str name, struct str value, void *query)
 
 /* ---- The members of an object ---------------------------------------------------------------- */
 
+static int not_a_text(struct job_query *q, struct str name, enum json_type type)
+{
+    char field[FIELD_PLACE_MAX];
+    (void)str_copy(field, sizeof field, name);
+    int rc = field_fault(&q->reader, field, REDRIVE_E_INVALID, "it is %s %s",
+                         type == JSON_TYPE_OBJECT ? "an" : "a", json_type_name(type));
+    err_detail(q->reader.err, "expected a text, or an array of texts");
+    return rc;
+}
+
 static int add_text(struct job_query *q, struct json_reader *r, struct str name)
 {
     struct str value;
+    const int type = json_peek(r);
+    if (type >= 0 && type != JSON_TYPE_STRING)
+        return not_a_text(q, name, (enum json_type)type);
     const int rc = json_read_text(r, q->reader.arena, &value);
     if (rc < 0)
         return rc == REDRIVE_E_NOMEM ? err_nomem(q->reader.err) : rc;
@@ -126,7 +138,7 @@ static void set_bounds(struct job_query *q)
     if (q->hours >= 0)
         *before_ms = q->reader.now_ms - q->hours * hour_ms;
     if (q->hours >= 0 || *before_ms != 0)
-        *before_ms = *before_ms > 0 ? *before_ms + 1 : 1;
+        *before_ms = *before_ms > 1 ? *before_ms + 1 : 1;
 }
 
 int job_query_finish(struct job_query *q)

@@ -9,6 +9,7 @@
  *     group                            the fingerprint of the last error
  *     older_than, newer_than           ended at least, at most so long ago: 90m, 24h
  *     order, limit, cursor             of a page
+ *     older_than_hours, dry_run        of a purge
  *
  * A name that is not among those allowed is refused with the nearest, an empty value or list too: a
  * script with an empty variable must not get every job.
@@ -38,10 +39,10 @@ struct job_query {
     int64_t hours; /* -1: not given */
     bool dry_run;
     uint64_t given;
-    int rc; /* of the first parameter that was refused */
+    int rc; /* of the last parameter that was added */
 };
 
-/* `order` is the one unless the request says otherwise. */
+/* `order` is the default order. */
 void job_query_init(struct job_query *q, struct str tenant, unsigned uses, enum job_order order,
                     int64_t now_ms, struct arena *arena, struct redrive_err *err);
 
@@ -52,7 +53,8 @@ bool job_query_add(struct str name, struct str value, void *query);
 /* Adds every member of a JSON object: texts, or arrays of texts. */
 int job_query_add_object(struct job_query *q, struct str json);
 
-/* After the last: makes the filter whole, or fails as the first parameter that was refused. */
+/* After the last parameter: makes the filter whole, or fails with the error of the parameter that
+ * was refused, after which no other may have been added. Once. */
 int job_query_finish(struct job_query *q);
 
 /* Whether anything was given that narrows it down. */

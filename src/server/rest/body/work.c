@@ -45,17 +45,17 @@ static const struct field CLAIM_MEMBERS[] = {
 int claim_body_read(struct str text, struct arena *arena, struct claim_body *ret,
                     struct redrive_err *err)
 {
-    struct field_reader b;
+    struct field_reader in;
     uint64_t given;
     *ret = (struct claim_body){.n = 1};
     if (text.len == 0)
         return 0;
-    fields_json_open(&b, text, arena, 0, err);
-    int rc = fields_json_object(&b, CLAIM_MEMBERS, ret, &given);
+    fields_json_open(&in, text, arena, 0, err);
+    int rc = fields_json_object(&in, CLAIM_MEMBERS, ret, &given);
     if (rc == 0)
-        rc = fields_json_end(&b);
-    fields_json_close(&b);
-    (void)str_copy(ret->field, sizeof ret->field, str_of(b.place));
+        rc = fields_json_end(&in);
+    fields_json_close(&in);
+    (void)str_copy(ret->field, sizeof ret->field, str_of(in.place));
     if (rc == 0 && str_starts_with(ret->worker, STR(NAME_FAKTORY_WORKER))) {
         (void)str_copy(ret->field, sizeof ret->field, STR("worker"));
         return err_set(err, REDRIVE_E_INVALID,
@@ -73,7 +73,7 @@ static const struct field ITEMS[] = {{"items", &FIELD_JSON, 0}, {0}};
 struct item_list {
     struct str tenant;
     size_t size; /* of one */
-    int (*read_one)(struct field_reader *b, struct str tenant, void *item);
+    int (*read_one)(struct field_reader *in, struct str tenant, void *item);
     struct items_body *body;
 };
 
@@ -103,13 +103,13 @@ static struct str id_of(struct str item, struct arena *arena)
 static int read_item(struct str text, struct arena *arena, const struct item_list *list)
 {
     struct items_body *body = list->body;
-    struct field_reader b;
+    struct field_reader in;
     struct redrive_err err = {0};
     void *item = (char *)body->items + body->n * list->size;
-    fields_json_open(&b, text, arena, 0, &err);
-    (void)snprintf(b.at, sizeof b.at, "items[%zu].", body->n_sent);
-    int rc = list->read_one(&b, list->tenant, item);
-    fields_json_close(&b);
+    fields_json_open(&in, text, arena, 0, &err);
+    (void)snprintf(in.at, sizeof in.at, "items[%zu].", body->n_sent);
+    int rc = list->read_one(&in, list->tenant, item);
+    fields_json_close(&in);
     struct item_fault *fault = NULL;
     if (rc == 0) {
         body->n++;
@@ -119,22 +119,22 @@ static int read_item(struct str text, struct arena *arena, const struct item_lis
         if (!fault)
             return REDRIVE_E_NOMEM;
         *fault = (struct item_fault){.id = id_of(text, arena), .err = err};
-        (void)str_copy(fault->field, sizeof fault->field, str_of(b.place));
+        (void)str_copy(fault->field, sizeof fault->field, str_of(in.place));
     }
     body->faults[body->n_sent++] = fault;
     return 0;
 }
 
-static int read_list(struct field_reader *b, const struct item_list *list, size_t n)
+static int read_list(struct field_reader *in, const struct item_list *list, size_t n)
 {
     struct str item;
-    int rc = fields_json_enter(b, "items");
-    while (rc == 0 && (rc = fields_json_next(b, "items", list->body->n_sent)) > 0) {
-        if (list->body->n_sent == n || json_skip(&b->json, &item) < 0)
-            return field_fault(b, "", REDRIVE_E_RANGE, "it cannot be read");
-        rc = read_item(item, b->arena, list);
+    int rc = fields_json_enter(in, "items");
+    while (rc == 0 && (rc = fields_json_next(in, "items", list->body->n_sent)) > 0) {
+        if (list->body->n_sent == n || json_skip(&in->json, &item) < 0)
+            return field_fault(in, "", REDRIVE_E_RANGE, "it cannot be read");
+        rc = read_item(item, in->arena, list);
         if (rc < 0)
-            return err_nomem(b->err);
+            return err_nomem(in->err);
     }
     return rc;
 }
@@ -153,29 +153,29 @@ static int read_items(struct str text, struct arena *arena, const struct item_li
                       struct redrive_err *err)
 {
     struct items_body *body = list->body;
-    struct field_reader b;
+    struct field_reader in;
     struct str items = {0};
     uint64_t given;
-    fields_json_open(&b, text, arena, 0, err);
-    int rc = fields_json_object(&b, ITEMS, &items, &given);
+    fields_json_open(&in, text, arena, 0, err);
+    int rc = fields_json_object(&in, ITEMS, &items, &given);
     if (rc == 0)
-        rc = fields_json_end(&b);
+        rc = fields_json_end(&in);
     if (rc == 0 && given == 0)
-        rc = field_missing(&b, "items", "an array of objects");
-    fields_json_close(&b);
+        rc = field_missing(&in, "items", "an array of objects");
+    fields_json_close(&in);
     size_t n = rc == 0 ? fields_json_count(items, SETTLE_BODY_MAX) : 0;
     if (rc == 0 && n > SETTLE_BODY_MAX) {
-        rc = field_fault(&b, "items", REDRIVE_E_RANGE, "there are too many");
+        rc = field_fault(&in, "items", REDRIVE_E_RANGE, "there are too many");
         err_detail(err, "expected up to %d items", SETTLE_BODY_MAX);
     }
     if (rc == 0) {
         body->items = arena_array(arena, n + 1, list->size);
         body->faults = arena_array(arena, n + 1, sizeof(struct item_fault *));
-        fields_json_open(&b, items, arena, 0, err);
-        rc = body->items && body->faults ? read_list(&b, list, n) : err_nomem(err);
-        fields_json_close(&b);
+        fields_json_open(&in, items, arena, 0, err);
+        rc = body->items && body->faults ? read_list(&in, list, n) : err_nomem(err);
+        fields_json_close(&in);
     }
-    (void)str_copy(body->field, sizeof body->field, str_of(b.place));
+    (void)str_copy(body->field, sizeof body->field, str_of(in.place));
     return rc == 0 && body->n == 0 && body->n_sent > 0 ? refuse_all(body, err) : rc;
 }
 
@@ -218,7 +218,6 @@ enum {
 };
 
 #define CLASS_WORD(name, text, retried, counts, severity) text,
-static const char *const CLASSES[] = {REDRIVE_CLASS_MAP(CLASS_WORD) NULL};
 /* The handler's own status; `FAIL` leaves the class to the table. */
 static const char *const STATUSES[] = {"SUCCESS", "TRANSIENT_FAIL", "PERMANENT_FAIL", "FAIL",
                                        REDRIVE_CLASS_MAP(CLASS_WORD) NULL};
@@ -230,7 +229,7 @@ static const struct field OUTCOME_MEMBERS[] = {
     [ID] = {"id", &FIELD_NAME, OUTCOME(id)},
     [TOKEN] = {"token", &FIELD_NAME, OUTCOME(token)},
     [STATUS] = {"status", &FIELD_WORD, OUTCOME(status), .words = STATUSES},
-    [CLASS] = {"class", &FIELD_WORD, OUTCOME(class_), .words = CLASSES},
+    [CLASS] = {"class", &FIELD_TERM, OUTCOME(class_), .vocabulary = VOCABULARY_CLASS},
     [MESSAGE] = {"message", &FIELD_TEXT, OUTCOME(message), .max = SETTLE_TEXT_BYTES},
     [ERROR_TYPE] = {"error_type", &FIELD_TEXT, OUTCOME(error_type), .max = FIELD_NAME_MAX},
     [ERROR_TYPES] = {"error_types", &FIELD_NAMES, OUTCOME(error_types),
@@ -247,19 +246,19 @@ static const struct field OUTCOME_MEMBERS[] = {
 };
 
 /* Out of memory there are none; the arena remembers that it failed. */
-static void read_types(struct field_reader *b, const struct field_names *names,
+static void read_types(struct field_reader *in, const struct field_names *names,
                        struct redrive_failure *ret)
 {
-    const char **types = arena_array(b->arena, names->n, sizeof *types);
+    const char **types = arena_array(in->arena, names->n, sizeof *types);
     for (size_t i = 0; types && i < names->n; i++)
-        types[i] = arena_dup(b->arena, names->items[i]);
+        types[i] = arena_dup(in->arena, names->items[i]);
     ret->error_types = types;
     ret->n_error_types = types ? names->n : 0;
 }
 
 /* Without a status an error means failure; nothing at all is a mistake of the caller and no
  * success. */
-static int read_failure(struct field_reader *b, const struct given_outcome *o, uint64_t given,
+static int read_failure(struct field_reader *in, const struct given_outcome *o, uint64_t given,
                         struct redrive_failure *ret)
 {
     *ret = (struct redrive_failure){
@@ -271,11 +270,11 @@ static int read_failure(struct field_reader *b, const struct given_outcome *o, u
         .exit_code = (int)o->exit_code,
         .retry_after_ms = o->retry_after_ms,
     };
-    read_types(b, &o->error_types, ret);
+    read_types(in, &o->error_types, ret);
     if (field_given(given, STATUS) && field_given(given, CLASS))
-        return field_fault(b, "class", REDRIVE_E_INVALID, "it and 'status' exclude each other");
+        return field_fault(in, "class", REDRIVE_E_INVALID, "it and 'status' exclude each other");
     if (field_given(given, CLASS))
-        ret->status = CLASSES[o->class_];
+        ret->status = redrive_class_name((enum redrive_class)o->class_);
     if (field_given(given, STATUS) && o->status == STATUS_FAIL)
         ret->failed = true;
     else if (field_given(given, STATUS))
@@ -285,14 +284,14 @@ static int read_failure(struct field_reader *b, const struct given_outcome *o, u
         return 0;
     ret->failed = failure_type(ret) || o->message || o->stacktrace || o->sqlstate;
     return ret->failed ? 0
-                       : field_missing(b, "status", "SUCCESS, FAIL or a class: how did it end?");
+                       : field_missing(in, "status", "SUCCESS, FAIL or a class: how did it end?");
 }
 
-static int read_outcome(struct field_reader *b, const struct given_outcome *o, uint64_t given,
+static int read_outcome(struct field_reader *in, const struct given_outcome *o, uint64_t given,
                         struct outcome *ret)
 {
     if (o->release && field_given(given, SNOOZE))
-        return field_fault(b, "snooze", REDRIVE_E_INVALID, "it and 'release' exclude each other");
+        return field_fault(in, "snooze", REDRIVE_E_INVALID, "it and 'release' exclude each other");
     if (o->release) {
         ret->ending = ENDING_RELEASED;
         return 0;
@@ -303,29 +302,29 @@ static int read_outcome(struct field_reader *b, const struct given_outcome *o, u
         return 0;
     }
     ret->ending = ENDING_RAN;
-    return read_failure(b, o, given, &ret->failure);
+    return read_failure(in, o, given, &ret->failure);
 }
 
-static int need_lease(struct field_reader *b, struct str id, struct str token)
+static int need_lease(struct field_reader *in, struct str id, struct str token)
 {
     if (id.len == 0)
-        return field_missing(b, "id", "the id of a job");
-    return token.len > 0 ? 0 : field_missing(b, "token", "the token of the claim, as text");
+        return field_missing(in, "id", "the id of a job");
+    return token.len > 0 ? 0 : field_missing(in, "token", "the token of the claim, as text");
 }
 
-static int read_settlement(struct field_reader *b, struct str tenant, void *item)
+static int read_settlement(struct field_reader *in, struct str tenant, void *item)
 {
     struct settlement *s = item;
     struct given_outcome o = {0};
     uint64_t given;
-    int rc = fields_json_object(b, OUTCOME_MEMBERS, &o, &given);
+    int rc = fields_json_object(in, OUTCOME_MEMBERS, &o, &given);
     if (rc == 0)
-        rc = need_lease(b, o.id, o.token);
+        rc = need_lease(in, o.id, o.token);
     if (rc == 0)
-        rc = read_outcome(b, &o, given, &s->outcome);
+        rc = read_outcome(in, &o, given, &s->outcome);
     if (rc == 0 && o.result.len > SETTLE_RESULT_BYTES)
-        rc =
-            field_fault(b, "result", REDRIVE_E_TOO_BIG, "it is over %u bytes", SETTLE_RESULT_BYTES);
+        rc = field_fault(in, "result", REDRIVE_E_TOO_BIG, "it is over %u bytes",
+                         SETTLE_RESULT_BYTES);
     s->tenant = tenant;
     s->id = o.id;
     s->token = lease_token_read(o.token);
@@ -359,13 +358,13 @@ static const struct field EXTENSION_MEMBERS[] = {
     {0},
 };
 
-static int read_extension(struct field_reader *b, struct str tenant, void *item)
+static int read_extension(struct field_reader *in, struct str tenant, void *item)
 {
     struct given_extension x = {0};
     uint64_t given;
-    int rc = fields_json_object(b, EXTENSION_MEMBERS, &x, &given);
+    int rc = fields_json_object(in, EXTENSION_MEMBERS, &x, &given);
     if (rc == 0)
-        rc = need_lease(b, x.id, x.token);
+        rc = need_lease(in, x.id, x.token);
     *(struct extension *)item = (struct extension){
         .tenant = tenant,
         .id = x.id,
