@@ -29,14 +29,19 @@ int field_missing(struct field_reader *r, const char *name, const char *expected
     return rc;
 }
 
+void field_list_words(const char *const *words, size_t n, struct buf *out)
+{
+    for (size_t i = 0; i < n; i++)
+        buf_printf(out, "%s%s", i > 0 ? ", " : "one of ", words[i]);
+}
+
 void field_suggest(struct redrive_err *err, struct str word, const char *const *words, size_t n)
 {
     RELEASED_BY(buf_release) struct buf list = BUF_MAX(EXPECTED_MAX);
     if (n == 0)
         return;
-    for (size_t i = 0; i < n; i++)
-        buf_printf(&list, "%s%s", i > 0 ? ", " : "", words[i]);
-    err_detail(err, "expected one of %s", buf_cstr(&list));
+    field_list_words(words, n, &list);
+    err_detail(err, "expected %s", buf_cstr(&list));
     err_suggest(err, suggest(word, words, n));
 }
 

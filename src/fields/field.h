@@ -40,8 +40,8 @@ struct field {
     const char *name;
     const struct field_kind *kind;
     size_t offset;     /* of the member that gets the value */
-    int64_t min, max;  /* of a number, and of a span in ms; both 0: any */
-    double min_double; /* the same of a FIELD_DOUBLE */
+    int64_t min, max;  /* bounds of a number, or of a span in ms; a field without bounds has 0, 0 */
+    double min_double; /* bounds of a FIELD_DOUBLE */
     double max_double;
     const char *const *words;   /* of FIELD_WORD; NULL ends them */
     enum vocabulary vocabulary; /* of FIELD_TERM and FIELD_TERMS, */
@@ -156,6 +156,9 @@ int field_unknown(struct field_reader *r, const struct field *fields, struct str
 /* Fails because none of `words` is `word`: all of them are the detail, the nearest is the hint. */
 int field_no_such_word(struct field_reader *r, const char *name, struct str word,
                        const char *const *words, size_t n);
+
+/* Appends "one of a, b, c". */
+void field_list_words(const char *const *words, size_t n, struct buf *out);
 
 /* Adds the detail "expected one of …" and the hint "did you mean 'x'?" to an error. */
 void field_suggest(struct redrive_err *err, struct str word, const char *const *words, size_t n);

@@ -429,10 +429,11 @@ static int word_read(struct field_reader *r, const struct field *f, void *to)
 
 static void word_describe(const struct field_reader *r, const struct field *f, struct buf *out)
 {
+    size_t n = 0;
     (void)r;
-    buf_puts(out, "one of ");
-    for (size_t i = 0; f->words[i]; i++)
-        buf_printf(out, "%s%s", i > 0 ? ", " : "", f->words[i]);
+    while (f->words[n])
+        n++;
+    field_list_words(f->words, n, out);
 }
 
 static int no_such_term(struct field_reader *r, const struct field *f, struct str word)
@@ -460,8 +461,7 @@ static void term_describe(const struct field_reader *r, const struct field *f, s
     size_t n;
     const char *const *words = vocabulary_words(f->vocabulary, &n);
     (void)r;
-    for (size_t i = f->skip; i < n; i++)
-        buf_printf(out, "%s%s", i > f->skip ? ", " : "one of ", words[i]);
+    field_list_words(words + f->skip, n - f->skip, out);
 }
 
 static int terms_read(struct field_reader *r, const struct field *f, void *to)
@@ -536,7 +536,7 @@ const struct field_kind FIELD_WORD = {
 const struct field_kind FIELD_TERM = {
     .name = "choice", .read = term_read, .describe = term_describe};
 const struct field_kind FIELD_TERMS = {
-    .name = "choices", .read = terms_read, .expects = "a text", .is_list = true};
+    .name = "choices", .read = terms_read, .describe = term_describe, .is_list = true};
 const struct field_kind FIELD_FINGERPRINT = {
     .name = "fingerprint",
     .read = fingerprint_read,

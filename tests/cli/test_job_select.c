@@ -74,7 +74,7 @@ TEST(unknown_word_gets_a_suggestion)
     const struct job_select no_word = {.states = {comma, 1}};
     assert_int_equal(read_select(&misspelt), REDRIVE_E_USAGE);
     assert_string_equal(err.message, "--state: there is no 'runing'");
-    assert_string_equal(err.hint, "did you mean running?");
+    assert_string_equal(err.hint, "did you mean 'running'?");
     assert_int_equal(read_select(&no_error), REDRIVE_E_USAGE);
     assert_int_equal(read_select(&no_reason), REDRIVE_E_USAGE);
     assert_int_equal(read_select(&no_word), REDRIVE_E_USAGE);

@@ -80,8 +80,8 @@ struct option_strings {
 };
 
 /* The kinds of values that only a command line has. Texts are borrowed from it. Other options are
- * of kinds that need neither an arena nor the time: FIELD_INT, _DOUBLE, _SPAN, _WORD, _RATE, _BOOL.
- */
+ * of kinds that need neither an arena nor the time: FIELD_INT, _DOUBLE, _SPAN, _WORD, _TERMS,
+ * _RATE, _FINGERPRINT, _BOOL. */
 extern const struct field_kind OPTION_STRING;  /* [const char *] not empty */
 extern const struct field_kind OPTION_STRINGS; /* [struct option_strings] every use adds one */
 
@@ -125,7 +125,7 @@ struct option_source {
     /* Takes over a value. `value` is borrowed from the command line and outlives the source. The
      * error need not name the option. */
     int (*set)(void *ctx, struct str name, const char *value, struct redrive_err *err);
-    /* Fills in name, placeholder, help, default_text and choices (what does not apply stays NULL)
+    /* Fills in name, placeholder, help, default_text and words (what does not apply stays NULL)
      * of the option with that number and returns true; false after the last. The strings are valid
      * as long as the source. */
     bool (*enumerate)(void *ctx, size_t index, struct field *ret);

@@ -11,15 +11,6 @@
 
 /* ---- Values ---------------------------------------------------------------------------------- */
 
-int option_error(const char *label, int code, const struct redrive_err *why,
-                 struct redrive_err *err)
-{
-    err_set(err, code, "%s: %s", label, why->message);
-    err_detail(err, "%s", why->detail);
-    err_hint(err, "%s", why->hint);
-    return code;
-}
-
 static int string_read(struct field_reader *r, const struct field *f, void *to)
 {
     (void)f;
@@ -246,6 +237,16 @@ static int next_value(struct reader *r, const char *label, const char *placehold
     }
     *ret = r->words[r->next++];
     return 0;
+}
+
+/* What is wrong with the value of an option: `why`, with the option in front. */
+static int option_error(const char *label, int code, const struct redrive_err *why,
+                        struct redrive_err *err)
+{
+    err_set(err, code, "%s: %s", label, why->message);
+    err_detail(err, "%s", why->detail);
+    err_hint(err, "%s", why->hint);
+    return code;
 }
 
 /* An option that is in no table: one of the source, or an unknown one. */

@@ -57,8 +57,4 @@ const char *invocation_text(const struct invocation *inv, const char *name);
 int option_store(const struct field *option, void *values, const char *label, const char *text,
                  struct redrive_err *err);
 
-/* What is wrong with the value of an option: `why`, with the option in front. Returns the code. */
-int option_error(const char *label, int code, const struct redrive_err *why,
-                 struct redrive_err *err);
-
 #endif

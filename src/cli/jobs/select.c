@@ -3,9 +3,7 @@
 
 #include "base/err.h"
 #include "base/text/str.h"
-#include "base/time/duration.h"
 #include "cli/remote/remote.h"
-#include "core/classify/fingerprint.h"
 #include "core/vocabulary.h"
 
 #define WORD(name, text)                                  text,
@@ -14,67 +12,32 @@ const char *const JOB_SELECT_STATES[] = {REDRIVE_STATE_MAP(WORD) NULL};
 const char *const JOB_SELECT_CLASSES[] = {REDRIVE_CLASS_MAP(CLASS_WORD) NULL};
 const char *const JOB_SELECT_REASONS[] = {REDRIVE_REASON_MAP(WORD) NULL};
 
-/* ---- Lists of words -------------------------------------------------------------------------- */
+/* ---- Values ---------------------------------------------------------------------------------- */
 
-static int unknown_word(const char *option, const char *const *words, struct str word,
-                        struct redrive_err *err)
-{
-    size_t n = 0;
-    RELEASED_BY(buf_release) struct buf list = BUF_MAX(300);
-    for (; words[n]; n++)
-        buf_printf(&list, "%s%s", n > 0 ? ", " : "", words[n]);
-    err_set(err, REDRIVE_E_USAGE, "--%s: there is no '%.*s'", option,
-            (int)(word.len < 60 ? word.len : 60), word.ptr);
-    err_detail(err, "it must be one of %s", buf_cstr(&list));
-    const char *near = suggest(word, words, n);
-    if (near)
-        err_hint(err, "did you mean %s?", near);
-    return REDRIVE_E_USAGE;
-}
+/* Named as a user writes them. */
+static const struct field GROUP = {"--group", &FIELD_FINGERPRINT, 0};
+static const struct field OLDER_THAN = {"--older-than", &FIELD_SPAN, 0};
+static const struct field NEWER_THAN = {"--newer-than", &FIELD_SPAN, 0};
+static const struct field STATES = {"--state", &FIELD_TERMS, 0, .vocabulary = VOCABULARY_STATE};
+static const struct field CLASSES = {"--class", &FIELD_TERMS, 0, .vocabulary = VOCABULARY_CLASS,
+                                     .skip = 1};
+static const struct field REASONS = {"--reason", &FIELD_TERMS, 0, .vocabulary = VOCABULARY_REASON,
+                                     .skip = 1};
 
-static int read_lists(const struct job_select *select, struct job_filter *ret,
+/* What is not given leaves `ret` as it is. */
+static int read_value(const struct field *field, const char *text, void *ret,
                       struct redrive_err *err)
 {
-    const struct {
-        const char *option;
-        const struct option_strings *given;
-        enum vocabulary vocabulary;
-        const char *const *words;
-        size_t skip; /* words of the vocabulary that are not for this */
-        uint32_t *mask;
-    } lists[] = {
-        {"state", &select->states, VOCABULARY_STATE, JOB_SELECT_STATES, 0, &ret->states},
-        {"class", &select->classes, VOCABULARY_CLASS, JOB_SELECT_CLASSES, 1, &ret->classes},
-        {"reason", &select->reasons, VOCABULARY_REASON, JOB_SELECT_REASONS, 1, &ret->reasons},
-    };
-    struct str unknown;
-    for (size_t i = 0; i < sizeof lists / sizeof lists[0]; i++)
-        for (size_t k = 0; k < lists[i].given->n; k++)
-            if (!vocabulary_mask(lists[i].vocabulary, lists[i].skip,
-                                 str_of(lists[i].given->items[k]), lists[i].mask, &unknown))
-                return unknown_word(lists[i].option, lists[i].words + lists[i].skip, unknown, err);
-    return 0;
+    return text ? option_store(field, ret, field->name, text, err) : 0;
 }
 
-/* ---- Texts ----------------------------------------------------------------------------------- */
-
-static int read_group(const char *text, uint64_t *ret, struct redrive_err *err)
+static int read_list(const struct field *field, const struct option_strings *given, uint32_t *bits,
+                     struct redrive_err *err)
 {
-    *ret = 0;
-    if (!text || fingerprint_parse(str_of(text), ret))
-        return 0;
-    err_set(err, REDRIVE_E_USAGE, "--group: '%.40s' is not a fingerprint", text);
-    err_detail(err, "expected 16 hexadecimal digits");
-    err_hint(err, "`redrive dlq groups` lists them");
-    return REDRIVE_E_USAGE;
-}
-
-static int read_age(const char *option, const char *text, int64_t *ret_ms, struct redrive_err *err)
-{
-    struct redrive_err wrong = {0};
-    if (duration_parse(str_of(text), ret_ms, &wrong) == 0)
-        return 0;
-    return option_error(option, REDRIVE_E_USAGE, &wrong, err);
+    int rc = 0;
+    for (size_t i = 0; i < given->n && rc == 0; i++)
+        rc = read_value(field, given->items[i], bits, err);
+    return rc;
 }
 
 /* Before 1970 nothing has ended, and a bound of 0 would be none. */
@@ -86,11 +49,9 @@ static int64_t bound(int64_t ms)
 static int check_ages(const struct job_select *select, struct redrive_err *err)
 {
     int64_t older_ms = 0, newer_ms = 0;
-    int rc = 0;
-    if (select->older_than)
-        rc = read_age("--older-than", select->older_than, &older_ms, err);
-    if (rc == 0 && select->newer_than)
-        rc = read_age("--newer-than", select->newer_than, &newer_ms, err);
+    int rc = read_value(&OLDER_THAN, select->older_than, &older_ms, err);
+    if (rc == 0)
+        rc = read_value(&NEWER_THAN, select->newer_than, &newer_ms, err);
     if (rc == 0 && select->older_than && select->newer_than && newer_ms < older_ms)
         return err_set(err, REDRIVE_E_USAGE, "no job is both --older-than %s and --newer-than %s",
                        select->older_than, select->newer_than);
@@ -101,9 +62,9 @@ static int check_ages(const struct job_select *select, struct redrive_err *err)
 void job_select_date(const struct job_select *select, int64_t now_ms, struct job_filter *filter)
 {
     int64_t age_ms;
-    if (select->older_than && read_age("--older-than", select->older_than, &age_ms, NULL) == 0)
+    if (select->older_than && read_value(&OLDER_THAN, select->older_than, &age_ms, NULL) == 0)
         filter->finished_before_ms = bound(now_ms - age_ms + 1);
-    if (select->newer_than && read_age("--newer-than", select->newer_than, &age_ms, NULL) == 0)
+    if (select->newer_than && read_value(&NEWER_THAN, select->newer_than, &age_ms, NULL) == 0)
         filter->finished_after_ms = bound(now_ms - age_ms);
 }
 
@@ -118,9 +79,13 @@ int job_select_read(const struct job_select *select, struct job_filter *ret,
         .error_type = str_of(select->type),
         .text = str_of(select->text),
     };
-    int rc = read_lists(select, ret, err);
+    int rc = read_list(&STATES, &select->states, &ret->states, err);
     if (rc == 0)
-        rc = read_group(select->group, &ret->fingerprint, err);
+        rc = read_list(&CLASSES, &select->classes, &ret->classes, err);
+    if (rc == 0)
+        rc = read_list(&REASONS, &select->reasons, &ret->reasons, err);
+    if (rc == 0 && (rc = read_value(&GROUP, select->group, &ret->fingerprint, err)) < 0)
+        err_hint(err, "`redrive dlq groups` lists them");
     return rc == 0 ? check_ages(select, err) : rc;
 }
 

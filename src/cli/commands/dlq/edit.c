@@ -27,7 +27,8 @@ struct edit_options {
 };
 
 static const struct field OPTIONS[] = {
-    OPTION("from", 0, "FILE", "read the payload from FILE", INTO_STRING(struct edit_options, from)),
+    OPTION("from", 0, "FILE", "read the payload from FILE; - is standard input",
+           INTO_STRING(struct edit_options, from)),
     OPTION("retry", 0, NULL, "redrive the job when its payload is changed",
            INTO_FLAG(struct edit_options, retry)),
     JOB_SELECT_TENANT_ROW(struct edit_options, select),
