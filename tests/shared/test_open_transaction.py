@@ -65,19 +65,25 @@ def timed(call, *words):
     return time.monotonic() - since, answer
 
 
-def work_for(seconds, server):
-    """Submits, claims and settles in a loop: how long each request took."""
+def work_for(seconds, server, queue):
+    """Submits, claims and settles in a loop: how long each claim and settle took."""
     client = Client(server)
     took = []
     until = time.monotonic() + seconds
     while time.monotonic() < until:
-        status, body, _ = client.ask("POST", "/jobs", {"task": "other", "queue": "others", "payload": {}})
+        status, body, _ = client.ask("POST", "/jobs", {"task": "other", "queue": queue, "payload": {}})
         assert status in (200, 201, 202), body
-        seconds, jobs = timed(client.claim, 1, "others")
+        seconds, jobs = timed(client.claim, 1, queue)
         took.append(seconds)
         if jobs:
             took.append(timed(client.settle, jobs)[0])
     return took
+
+
+def work_on_both(seconds, servers):
+    """What work_for says of each of two servers, at the same time: what slows the machine down slows both of them."""
+    with concurrent.futures.ThreadPoolExecutor() as pool:
+        return list(pool.map(work_for, [seconds] * 2, servers, ["others", "control"]))
 
 
 @contextlib.contextmanager
@@ -103,13 +109,12 @@ def repeating(server, body, n=1):
 @pytest.mark.parametrize("field,n", [("id", 1), ("unique_key", 1), ("id", 20)])
 def test_claims_and_settles_go_on_while_a_submit_waits_for_an_open_transaction(place, field, n):
     database, fleet, session = place
-    server = fleet.servers[0]
-    work_for(1, server)
-    control = work_for(3, server)
+    server, _ = servers = fleet.servers[0], fleet.serve().ready()
+    work_on_both(1, servers)
     session.sql("BEGIN")
     session.sql(f"SELECT redrive.submit('mail', '{{}}', {field} => 'taken')")
     with repeating(server, {"task": "mail", "payload": {}, field: "taken"}, n) as answers:
-        took = work_for(ASIDE_S + 2, server)
+        took, control = work_on_both(ASIDE_S + 2, servers)
         wait_for(lambda: len(answers) >= n, "the submits are answered")
         refused = list(answers)
         session.sql("ROLLBACK")
@@ -117,9 +122,9 @@ def test_claims_and_settles_go_on_while_a_submit_waits_for_an_open_transaction(p
         assert status == 503, body
         assert "still open" in str(body) and "pg_stat_activity" in str(body), body
     # As long as the submit waited, a claim took 4.7 s and more.
-    assert max(took) < ASIDE_S / 2, sorted(took)[-5:]
+    assert max(took) < max(ASIDE_S / 2, *control), sorted(took)[-5:]
     assert statistics.median(took) < 5 * statistics.median(control), (statistics.median(took), statistics.median(control))
-    assert len(took) / (ASIDE_S + 2) > len(control) / 3 / 3, (len(took), len(control))
+    assert len(took) > len(control) / 3, (len(took), len(control))
     assert database.sql("SELECT count(*) FROM redrive.jobs WHERE type = 'mail'") == "1"
 
 
@@ -144,13 +149,12 @@ def test_a_task_that_an_open_transaction_is_the_first_to_name_is_no_lock(place):
     database, fleet, session = place
     server = fleet.servers[0]
     client = Client(server)
-    client.ask("POST", "/jobs", {"task": "other", "payload": {}})  # the tenant is there
-    took, *_ = timed(client.ask, "POST", "/jobs", {"task": "other", "payload": {}})
+    for _ in range(2):
+        client.ask("POST", "/jobs", {"task": "other", "payload": {}})  # the tenant is there
     session.sql("BEGIN")
     session.sql("SELECT redrive.submit('fresh', '{}')")
-    seconds, (status, body, _) = timed(client.ask, "POST", "/jobs", {"task": "fresh", "payload": {}})
+    status, body, _ = client.ask("POST", "/jobs", {"task": "fresh", "payload": {}})  # one that waits is refused: 503
     assert status in (200, 201, 202), body
-    assert seconds < ASIDE_S / 2, (seconds, took)
     session.sql("SELECT redrive.submit('fresh', '{}')")
     session.sql("COMMIT")
     wait_for(lambda: database.sql("SELECT queued FROM redrive.job_counts WHERE task_name = 'fresh'") == "3", "all are there")
