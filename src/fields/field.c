@@ -5,6 +5,7 @@
 #include <stdio.h>
 
 #include "base/err.h"
+#include "base/text/encode.h"
 
 #define FIELDS_MAX   64 /* in a table: a bit for each says which were given */
 #define EXPECTED_MAX 480
@@ -45,11 +46,12 @@ void field_suggest(struct redrive_err *err, struct str word, const char *const *
     err_suggest(err, suggest(word, words, n));
 }
 
-/* As much of a text as a message repeats; a cut is marked. */
+/* As much of a text as a message repeats, harmless on a terminal; a cut is marked. */
 static const char *shorten(struct str text, char out[SHOWN_MAX])
 {
     if (!str_copy(out, SHOWN_MAX - strlen(CUT), text))
         memcpy(out + strlen(out), CUT, sizeof CUT);
+    utf8_make_printable(out);
     return out;
 }
 
@@ -76,17 +78,24 @@ int field_unknown(struct field_reader *r, const struct field *fields, struct str
     return rc;
 }
 
+void field_describe(const struct field_reader *r, const struct field *f, struct buf *out)
+{
+    if (f->expects)
+        buf_puts(out, f->expects);
+    else if (f->kind->describe)
+        f->kind->describe(r, f, out);
+    else if (f->kind->expects)
+        buf_puts(out, f->kind->expects);
+}
+
 int field_wrong(struct field_reader *r, const struct field *f, int code, const char *what)
 {
     RELEASED_BY(buf_release) struct buf expected = BUF_MAX(EXPECTED_MAX);
     char shown[SHOWN_MAX];
-    int rc = r->text.len > 0
+    int rc = r->text.len > 0 && !f->secret
                  ? field_fault(r, f->name, code, "'%s' %s", shorten(r->text, shown), what)
                  : field_fault(r, f->name, code, "it %s", what);
-    if (f->kind->describe)
-        f->kind->describe(r, f, &expected);
-    else if (f->kind->expects)
-        buf_puts(&expected, f->kind->expects);
+    field_describe(r, f, &expected);
     if (expected.len > 0)
         err_detail(r->err, "expected %s", buf_cstr(&expected));
     return rc;

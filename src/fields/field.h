@@ -7,17 +7,14 @@
  *         {0},
  *     };
  *
- * A table is read from a JSON object (json.h), from parameters with names (query.h), or from the
- * options of a command line (cli/frame/options.h). All are strict, so that a misspelt name is an
- * error and not a surprise: a name that is not in the table is refused, with the nearest that is.
- * Every text is UTF-8.
+ * A table is read from a JSON object (json.h), from parameters with names (query.h), from the
+ * options of a command line (cli/frame/options.h), or from the configuration
+ * (config/schema/bind.h). All are strict, so that a misspelt name is an error and not a surprise:
+ * a name that is not in the table is refused, with the nearest that is. Every text is UTF-8.
  *
  * The first failure ends the reading. `place` of the reader then names the value at fault,
  * `items[2].token` or `--limit`; the message begins with the place, and the detail says what was
  * expected.
- *
- * The configuration has a `struct field` of its own (config/schema/schema.h), which no file may
- * include together with this one.
  */
 #ifndef FIELDS_FIELD_H
 #define FIELDS_FIELD_H
@@ -27,14 +24,19 @@
 #include <stdint.h>
 
 #include "base/json/json.h"
+#include "base/json/writer.h"
 #include "base/mem/arena.h"
 #include "core/vocabulary.h"
 
 #define FIELD_NAME_MAX  255 /* bytes of a name */
 #define FIELD_PLACE_MAX 160
+#define FIELD_TEXT_MAX  4096
 
-struct field_reader;
+struct binder;
 struct field_kind;
+struct field_reader;
+struct node;
+struct table;
 
 struct field {
     const char *name;
@@ -52,15 +54,27 @@ struct field {
     char letter;             /* 0: none */
     bool negatable;          /* understands --no-NAME */
     const char *placeholder; /* names the value in help; one with "FILE" completes file names */
-    const char *help;        /* how it reads after the option: lower case, no full stop */
+    const char *help;        /* how it reads after the name: lower case, no full stop */
     /* What the value is when the option is not given, as one would write it. It is parsed before
      * the command line, so that help and program cannot disagree. NULL: 0, NULL, no strings, and
-     * -1 for a FIELD_WORD. Not for a FIELD_BOOL, which starts false, nor for lists. */
+     * -1 for a FIELD_WORD. Not for a FIELD_BOOL, which starts false, nor for lists. In the
+     * configuration it is for people only. */
     const char *default_text;
     /* Another option of the same table without which this one does nothing, or beside which it does
      * nothing: the line is refused then. NULL: none. */
     const char *needs;
     const char *not_with;
+
+    /* What the configuration has besides (config/schema/schema.h). */
+    const struct table *table;   /* of tables, lists and maps: what each holds */
+    size_t count_offset;         /* of lists and maps: the member that counts them */
+    const char *instead_of;      /* the key that says the same in another way: one is allowed */
+    const char *const *replaces; /* keys that this one removes when it comes from a later source */
+    const char *expects;         /* in place of what the kind expects */
+    bool first;                  /* bound before the other keys, which may then overrule it */
+    bool required;
+    bool secret; /* never repeated in messages */
+    bool sparse; /* a number, duration or flag that is not written while it is zero */
 };
 
 /* `max` of a text is its bytes, `max` of a list its names. */
@@ -74,16 +88,31 @@ struct field_kind {
     bool takes_nothing; /* an empty text is a value */
     bool is_list;       /* may be given several times */
     bool is_json;       /* no text can be one */
+    bool is_plain;      /* a number or a truth value: text in quotes is none, whatever it says */
+    /* Writes name and value, or nothing where there is nothing to say. NULL: it cannot be written,
+     * or another row writes the same member. */
+    void (*write)(const struct field *f, const void *member, struct json_writer *w);
+
+    /* What the configuration has besides (config/schema/schema.h). */
+    enum {
+        FORM_SCALAR, /* one value, which may also come from a variable or a flag */
+        FORM_PART,   /* a list, or names of the user's choice: only a file can hold it */
+        FORM_NESTED, /* the keys of `table`, in place */
+    } form;
+    /* Reads a node into the member and reports what is wrong with it. NULL: the text of a scalar is
+     * for `read`. That of a scalar sees no null, and no list or map unless `takes_all`. */
+    void (*bind)(struct binder *b, const struct field *f, const struct node *node, void *member);
+    bool takes_all; /* it has a word to say about maps and lists, too */
 };
 
 /* The type of the member is in brackets. */
 extern const struct field_kind FIELD_NAME; /* [struct str] 1 to 255 bytes, no control character */
-extern const struct field_kind FIELD_TEXT; /* [const char *] up to `max` bytes, without NUL */
+extern const struct field_kind FIELD_TEXT; /* [const char *] up to `max` bytes, or FIELD_TEXT_MAX */
 extern const struct field_kind FIELD_WORDING; /* [struct str] any text without NUL */
 extern const struct field_kind FIELD_NAMES;   /* [struct field_names] 1 to `max` names */
 extern const struct field_kind FIELD_QUEUES;  /* [struct field_names] 1 to `max` names of queues */
 extern const struct field_kind FIELD_INT;     /* [int64_t or uint64_t] from `min` to `max` */
-extern const struct field_kind FIELD_UINT;    /* [uint32_t] from `min` to `max` */
+extern const struct field_kind FIELD_UINT;    /* [uint32_t, int32_t] from `min` to `max` */
 extern const struct field_kind FIELD_COUNT;   /* [size_t] from `min` to `max` */
 extern const struct field_kind FIELD_DOUBLE;  /* [double] */
 extern const struct field_kind FIELD_BOOL;    /* [bool] a parameter without a value is true */
@@ -110,6 +139,7 @@ struct field_reader {
     struct arena *arena;     /* has what members point to */
     int64_t now_ms;
     unsigned uses;
+    bool is_parameter; /* a parameter without a value is true, and so is 1 */
     struct redrive_err *err;
     char at[FIELD_PLACE_MAX / 2]; /* where the object is: "items[2]." */
     char place[FIELD_PLACE_MAX];  /* at fault; "": the input as a whole */
@@ -119,6 +149,12 @@ struct field_reader {
 static inline bool field_reads_text(const struct field_reader *r)
 {
     return r->text.ptr != NULL;
+}
+
+/* Whether a JSON value of that type comes next. */
+static inline bool field_next_is(struct field_reader *r, enum json_type type)
+{
+    return !field_reads_text(r) && json_peek(&r->json) == (int)type;
 }
 
 /* Reads a text of at most `max` bytes without NUL, into the arena where it must be decoded. */
@@ -162,6 +198,18 @@ void field_list_words(const char *const *words, size_t n, struct buf *out);
 
 /* Adds the detail "expected one of …" and the hint "did you mean 'x'?" to an error. */
 void field_suggest(struct redrive_err *err, struct str word, const char *const *words, size_t n);
+
+/* Appends what a value of the field must be: "a time". */
+void field_describe(const struct field_reader *r, const struct field *f, struct buf *out);
+
+/* What `describe` of FIELD_UINT and FIELD_DOUBLE appends, for kinds that are read like them. */
+void field_describe_whole(const struct field_reader *r, const struct field *f, struct buf *out);
+void field_describe_double(const struct field_reader *r, const struct field *f, struct buf *out);
+
+/* ---- Writing --------------------------------------------------------------------------------- */
+
+/* What `write` of FIELD_TEXT does, for kinds that keep their text in the same way. */
+void field_write_text(const struct field *f, const void *member, struct json_writer *w);
 
 /* Whether a row of the table was there. */
 static inline bool field_given(uint64_t given, size_t row)

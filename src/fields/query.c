@@ -12,6 +12,7 @@ void fields_query_open(struct field_reader *r, unsigned uses, struct arena *aren
     r->arena = arena;
     r->now_ms = now_ms;
     r->uses = uses;
+    r->is_parameter = true;
     r->err = err;
     r->at[0] = r->place[0] = '\0';
 }

@@ -48,7 +48,7 @@ SANDBOX_TEST(errors_name_where_a_setting_comes_from)
     assert_int_equal(sandbox_load_text(s, "lgo: {}\n"), REDRIVE_E_CONFIG);
     assert_int_equal(s->report.n_errors, 4);
     assert_string_equal(sandbox_error(s, ".env:3: REDRIVE_BREAKER_WINDOW: '5' has no unit")->hint,
-                        "add a unit, for instance 5s");
+                        "add a unit: 5s");
     sandbox_error(s, "REDRIVE_RETRY_MAX_DELAY: '5' has no unit");
     sandbox_error(s, "--retry-initial-delay: 'soon' is not a duration");
     /* Settings come before the file. */
@@ -132,7 +132,7 @@ SANDBOX_TEST(dotenv_stands_beside_the_file)
     s->environ = ENVIRON("REDRIVE_CONFIG=etc/redrive.yaml");
     assert_int_equal(sandbox_load(s), REDRIVE_E_CONFIG);
     assert_int_equal(s->report.n_errors, 1);
-    sandbox_error(s, "etc/.env:1: REDRIVE_LOG_LEVEL: unknown word 'loud'");
+    sandbox_error(s, "etc/.env:1: REDRIVE_LOG_LEVEL: there is no 'loud'");
 
     sandbox_write("etc/.env", "REDRIVE_LOG_LEVEL=off\n");
     assert_int_equal(sandbox_load(s), 0);

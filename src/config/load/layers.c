@@ -37,16 +37,16 @@ static void name_key(struct key *key)
 static void list_choices(struct key *key, const struct field *field)
 {
     size_t n = 0;
-    if (field->type == &TYPE_VOCABULARY) {
+    if (field->kind == &FIELD_TERM) {
         const char *const *words = vocabulary_words(field->vocabulary, &n);
         assert(n <= KEY_MAX_CHOICES);
         memcpy(key->choices, words, n * sizeof words[0]);
-    } else if (field->type == &TYPE_WORD) {
+    } else if (field->kind == &FIELD_WORD) {
         for (; field->words[n]; n++) {
             assert(n < KEY_MAX_CHOICES);
             key->choices[n] = field->words[n];
         }
-    } else if (field->type == &TYPE_BOOL) {
+    } else if (field->kind == &FIELD_BOOL) {
         key->choices[0] = "true";
         key->choices[1] = "false";
     }
@@ -83,9 +83,9 @@ static void add_keys_of(const struct table *table, const struct field **steps, s
     for (size_t i = 0; i < table->n_fields; i++) {
         const struct field *field = &table->fields[i];
         steps[n_steps] = field;
-        if (field->type->form == FIELD_SCALAR)
+        if (field->kind->form == FORM_SCALAR)
             add_key(steps, n_steps + 1);
-        else if (field->type->form == FIELD_NESTED && field->type != &TYPE_SHORT_FORM)
+        else if (field->kind->form == FORM_NESTED && field->kind != &TYPE_SHORT_FORM)
             add_keys_of(field->table, steps, n_steps + 1);
     }
 }

@@ -110,7 +110,9 @@ static void write_condition(const struct field *field, const void *member, struc
     json_field_cstr(w, field->name, config_condition_text(member, text));
 }
 
-static const struct field_type TYPE_CONDITION = {FIELD_SCALAR, bind_condition, write_condition,
+static const struct field_kind TYPE_CONDITION = {.form = FORM_SCALAR,
+                                                 .bind = bind_condition,
+                                                 .write = write_condition,
                                                  .expects =
                                                      "a condition such as \"dead_letters > 100\""};
 
@@ -121,16 +123,17 @@ static const struct field_type TYPE_CONDITION = {FIELD_SCALAR, bind_condition, w
 #define MIN_RUNS 10
 
 static const struct field ALERT_FIELDS[] = {
-    ROW("when", CONDITION, AT(when),
+    ROW("when", TYPE_CONDITION, AT(when),
         "dead_letters, retry_backlog, error_rate or health_score, one of > >= < <=, and a number",
         .required = true),
-    ROW("task", NAME, AT(task), "the task whose numbers are compared", DEFAULT("all together")),
-    ROW("min_runs", INT, AT(min_runs),
+    ROW("task", TYPE_NAME, AT(task), "the task whose numbers are compared",
+        DEFAULT("all together")),
+    ROW("min_runs", FIELD_UINT, AT(min_runs),
         "fewer runs in about a minute prove nothing about error_rate and health_score",
         RANGE(1, 1e9), DEFAULT("10")),
-    ROW("webhook", SECRET_URL, AT(webhook),
+    ROW("webhook", TYPE_SECRET_URL, AT(webhook),
         "a URL that gets a POST when the alert begins and when it is over", .secret = true),
-    ROW("command", STRINGS, AT(command), "program and arguments, run at the same times"),
+    ROW("command", TYPE_STRINGS, AT(command), "program and arguments, run at the same times"),
 };
 
 static void init(struct binder *b, void *object)

@@ -7,6 +7,7 @@
 #include "base/err.h"
 #include "base/text/str.h"
 #include "config/document/dotenv.h"
+#include "fields/query.h"
 
 /* ---- Reporting ------------------------------------------------------------------------------- */
 
@@ -150,9 +151,11 @@ struct redrive_err *bind_warning(struct binder *b, const struct node *at, const 
 
 const char *field_expects(const struct field *field, char out[EXPECTS_MAX])
 {
-    if (field->expects)
-        return field->expects;
-    return field->type->describe ? field->type->describe(field, out) : field->type->expects;
+    static const struct field_reader TEXT = {.text = STR("")};
+    struct buf text;
+    buf_init_fixed(&text, out, EXPECTS_MAX);
+    field_describe(&TEXT, field, &text);
+    return buf_cstr(&text);
 }
 
 void bind_detail(struct redrive_err *err, const struct field *field)
@@ -207,10 +210,40 @@ void bind_expected_list(struct binder *b, const struct field *field, const struc
     err_hint(err, "write a list: [%.*s]", (int)n, items);
 }
 
-void bind_out_of_range(struct binder *b, const struct field *field, const struct node *node)
+/* What a kind has to say about a text; its message begins with the name of the field, for which a
+ * node has more to say. */
+static void refuse_text(struct binder *b, const struct node *node, const struct field_reader *r)
 {
-    char shown[NODE_SHOW_MAX];
-    bind_detail(bind_error(b, node, "%s is out of range", node_show(node->text, shown)), field);
+    const struct redrive_err *why = r->err;
+    if (why->code == REDRIVE_E_NOMEM) {
+        b->arena->failed = true;
+        return;
+    }
+    struct redrive_err *err =
+        bind_error(b, node, "%s", why->message + strlen(r->place) + strlen(": "));
+    err_detail(err, "%s", why->detail);
+    err_hint(err, "%s", why->hint);
+}
+
+void bind_as(struct binder *b, const struct field *field, const struct field_kind *kind,
+             const struct node *node, void *member)
+{
+    struct redrive_err why = {0};
+    struct field_reader r;
+    if ((kind->is_plain && node->style == NODE_QUOTED) ||
+        (kind == &FIELD_TEXT && node->style == NODE_PLAIN && b->is_json)) {
+        struct redrive_err *err = bind_expected(b, field, node);
+        if (!kind->is_plain)
+            err_hint(err, "put it in quotes");
+        return;
+    }
+    fields_query_open(&r, 0, b->arena, 0, &why);
+    r.is_parameter = false;
+    r.text = node->text;
+    int rc = node->text.len == 0 ? field_wrong(&r, field, REDRIVE_E_INVALID, "is empty")
+                                 : kind->read(&r, field, member);
+    if (rc < 0)
+        refuse_text(b, node, &r);
 }
 
 /* ---- Tables ---------------------------------------------------------------------------------- */
@@ -245,7 +278,7 @@ static const struct field *holder_of(const struct table *table, struct str key)
 {
     for (size_t i = 0; i < table->n_fields; i++) {
         const struct field *field = &table->fields[i];
-        if (field->type->form == FIELD_NESTED && table_find(field->table, key))
+        if (field->kind->form == FORM_NESTED && table_find(field->table, key))
             return field;
     }
     return NULL;
@@ -287,13 +320,15 @@ static void check_alternative(struct binder *b, const struct field *field, const
 
 void bind_field(struct binder *b, const struct field *field, const struct node *node, void *object)
 {
-    const bool is_scalar = field->type->form == FIELD_SCALAR;
+    const bool is_scalar = field->kind->form == FORM_SCALAR;
     if (is_scalar && node_is_null(node))
         bind_detail(bind_error(b, node, "has no value"), field);
-    else if (is_scalar && node->type != NODE_SCALAR && !field->type->takes_all)
+    else if (is_scalar && node->type != NODE_SCALAR && !field->kind->takes_all)
         bind_expected(b, field, node);
+    else if (field->kind->bind)
+        field->kind->bind(b, field, node, (char *)object + field->offset);
     else
-        field->type->bind(b, field, node, (char *)object + field->offset);
+        bind_as(b, field, field->kind, node, (char *)object + field->offset);
 }
 
 /* Keys that others build upon come first, in the order of the table; the rest as written. */
@@ -348,8 +383,8 @@ void table_write(const struct table *table, const void *object, struct json_writ
 {
     for (size_t i = 0; i < table->n_fields; i++) {
         const struct field *field = &table->fields[i];
-        if (field->type->write)
-            field->type->write(field, (const char *)object + field->offset, w);
+        if (field->kind->write)
+            field->kind->write(field, (const char *)object + field->offset, w);
     }
 }
 

@@ -68,7 +68,10 @@ struct redrive_err *bind_expected(struct binder *b, const struct field *field,
 /* "expected …", as the detail of an error about the field. */
 void bind_detail(struct redrive_err *err, const struct field *field);
 void bind_expected_list(struct binder *b, const struct field *field, const struct node *node);
-void bind_out_of_range(struct binder *b, const struct field *field, const struct node *node);
+
+/* Reads the text of a scalar as a kind does that has no `bind` of its own. */
+void bind_as(struct binder *b, const struct field *field, const struct field_kind *kind,
+             const struct node *node, void *member);
 
 /* A warning in config->warnings; NULL when there is no configuration or the list is full. */
 struct redrive_err *bind_warning(struct binder *b, const struct node *at, const char *format, ...)

@@ -13,7 +13,7 @@ static void bind_pattern(struct binder *b, const struct field *field, const stru
 {
     struct redrive_classify_row *row = member;
     row->source = (enum redrive_source)vocabulary_find(VOCABULARY_SOURCE, str_of(field->name));
-    TYPE_STRING.bind(b, field, node, &row->pattern);
+    bind_as(b, field, &FIELD_TEXT, node, &row->pattern);
 }
 
 static void write_pattern(const struct field *field, const void *member, struct json_writer *w)
@@ -23,12 +23,13 @@ static void write_pattern(const struct field *field, const void *member, struct 
         json_field_cstr(w, field->name, row->pattern);
 }
 
-static const struct field_type TYPE_PATTERN = {FIELD_SCALAR, bind_pattern, write_pattern};
+static const struct field_kind TYPE_PATTERN = {
+    .form = FORM_SCALAR, .bind = bind_pattern, .write = write_pattern};
 
 /* ---- The table ------------------------------------------------------------------------------- */
 
 #define AT(member)                  offsetof(struct redrive_classify_row, member)
-#define PATTERN(source, text, form) ROW(source, PATTERN, 0, text, .expects = (form))
+#define PATTERN(source, text, form) ROW(source, TYPE_PATTERN, 0, text, .expects = (form))
 
 static const struct field CLASSIFY_FIELDS[] = {
     PATTERN("status", "the status that the handler gave", "a word"),
@@ -42,14 +43,14 @@ static const struct field CLASSIFY_FIELDS[] = {
     PATTERN("exit_code", "the exit code of a process", "a number or a range"),
     PATTERN("message", "found anywhere in the message, case ignored",
             "a POSIX extended regular expression"),
-    ROW("class", VOCABULARY, AT(class_), "what such a failure is", .vocabulary = VOCABULARY_CLASS,
+    ROW("class", FIELD_TERM, AT(class_), "what such a failure is", .vocabulary = VOCABULARY_CLASS,
         .required = true),
-    ROW("severity", VOCABULARY, AT(severity), "what logs and alerts call it",
+    ROW("severity", FIELD_TERM, AT(severity), "what logs and alerts call it",
         .vocabulary = VOCABULARY_SEVERITY, DEFAULT("that of the class")),
-    ROW("task", NAME, AT(task), "only for jobs of this task"),
-    ROW("queue", NAME, AT(queue), "only for jobs of this queue"),
-    ROW("service", STRING, AT(service), "only for jobs of this service"),
-    ROW("user", STRING, AT(user), "only for jobs of this user"),
+    ROW("task", TYPE_NAME, AT(task), "only for jobs of this task"),
+    ROW("queue", TYPE_NAME, AT(queue), "only for jobs of this queue"),
+    ROW("service", FIELD_TEXT, AT(service), "only for jobs of this service"),
+    ROW("user", FIELD_TEXT, AT(user), "only for jobs of this user"),
 };
 
 static void init(struct binder *b, void *object)

@@ -21,7 +21,7 @@ static void bind_schedule(struct binder *b, const struct field *field, const str
     if (cron_parse(node->text, &entry->cron, &why) < 0)
         bind_error_from(b, node, &why);
     else
-        TYPE_STRING.bind(b, field, node, &entry->schedule);
+        bind_as(b, field, &FIELD_TEXT, node, &entry->schedule);
 }
 
 static void write_schedule(const struct field *field, const void *member, struct json_writer *w)
@@ -30,8 +30,10 @@ static void write_schedule(const struct field *field, const void *member, struct
     json_field_cstr(w, field->name, entry->schedule);
 }
 
-static const struct field_type TYPE_SCHEDULE = {
-    FIELD_SCALAR, bind_schedule, write_schedule,
+static const struct field_kind TYPE_SCHEDULE = {
+    .form = FORM_SCALAR,
+    .bind = bind_schedule,
+    .write = write_schedule,
     .expects = "a cron expression such as \"*/15 * * * *\" or @daily"};
 
 static void bind_zone(struct binder *b, const struct field *field, const struct node *node,
@@ -43,7 +45,7 @@ static void bind_zone(struct binder *b, const struct field *field, const struct 
     if (zone_load(b->zones, b->arena, b->zone_dir, node->text, &entry->tz, &why) < 0)
         bind_error_from(b, node, &why);
     else
-        TYPE_STRING.bind(b, field, node, &entry->timezone);
+        bind_as(b, field, &FIELD_TEXT, node, &entry->timezone);
 }
 
 static void write_zone(const struct field *field, const void *member, struct json_writer *w)
@@ -52,7 +54,9 @@ static void write_zone(const struct field *field, const void *member, struct jso
     json_field_cstr(w, field->name, entry->timezone);
 }
 
-static const struct field_type TYPE_ZONE = {FIELD_SCALAR, bind_zone, write_zone,
+static const struct field_kind TYPE_ZONE = {.form = FORM_SCALAR,
+                                            .bind = bind_zone,
+                                            .write = write_zone,
                                             .expects = "a time zone such as UTC or Europe/Berlin"};
 
 /* Any value at all, null included, kept as JSON. */
@@ -84,8 +88,8 @@ static void write_payload(const struct field *field, const void *member, struct 
     json_put_raw(w, str_of(*(const char *const *)member));
 }
 
-static const struct field_type TYPE_PAYLOAD = {FIELD_PART, bind_payload, write_payload,
-                                               .expects = "any value"};
+static const struct field_kind TYPE_PAYLOAD = {
+    .form = FORM_PART, .bind = bind_payload, .write = write_payload, .expects = "any value"};
 
 /* ---- The table ------------------------------------------------------------------------------- */
 
@@ -94,13 +98,13 @@ static const char *const OVERLAPS[] = {"allow", "skip", "queue_one", NULL};
 #define AT(member) offsetof(struct config_cron, member)
 
 static const struct field CRON_FIELDS[] = {
-    ROW("task", NAME, AT(task), "the task of the jobs it makes", .required = true),
-    ROW("schedule", SCHEDULE, 0, "when: minute, hour, day of the month, month, day of the week",
-        .required = true),
-    ROW("timezone", ZONE, 0, "the time zone of the schedule", DEFAULT("UTC")),
-    ROW("payload", PAYLOAD, AT(payload),
+    ROW("task", TYPE_NAME, AT(task), "the task of the jobs it makes", .required = true),
+    ROW("schedule", TYPE_SCHEDULE, 0,
+        "when: minute, hour, day of the month, month, day of the week", .required = true),
+    ROW("timezone", TYPE_ZONE, 0, "the time zone of the schedule", DEFAULT("UTC")),
+    ROW("payload", TYPE_PAYLOAD, AT(payload),
         "the payload of its jobs; numbers and truth values are those of JSON", DEFAULT("null")),
-    ROW("overlap", WORD, AT(overlap),
+    ROW("overlap", FIELD_WORD, AT(overlap),
         "when the last job has not ended: start one all the same, skip this tick, or keep one "
         "waiting",
         .words = OVERLAPS, DEFAULT("skip")),

@@ -16,15 +16,16 @@
 #define AT(member) offsetof(struct arm, member)
 
 /* The policy that an arm starts from is known only when the whole experiment is bound. */
-static const struct field_type TYPE_ARM_RETRY = {FIELD_NESTED, type_bind_later, type_table_write,
-                                                 .expects = "a map"};
+static const struct field_kind TYPE_ARM_RETRY = {
+    .form = FORM_NESTED, .bind = type_bind_later, .write = type_table_write, .expects = "a map"};
 
 static const struct field ARM_FIELDS[] = {
-    ROW("share", DOUBLE, AT(share), "the share of the task's new jobs; all shares add up to 1",
-        RANGE(0.0001, 1), .required = true, .expects = "a number above 0 and up to 1: half is 0.5"),
-    ROW("retry", ARM_RETRY, AT(policy), "what differs from the task's `retry`",
+    ROW("share", FIELD_DOUBLE, AT(share),
+        "the share of the task's new jobs; all shares add up to 1", DOUBLE_RANGE(0.0001, 1),
+        .required = true, .expects = "a number above 0 and up to 1: half is 0.5"),
+    ROW("retry", TYPE_ARM_RETRY, AT(policy), "what differs from the task's `retry`",
         .table = &TABLE_RETRY),
-    ROW("on", CLASS_RULES, AT(policy), "what differs for a failure class"),
+    ROW("on", TYPE_CLASS_RULES, AT(policy), "what differs for a failure class"),
 };
 const struct table TABLE_ARM = {.name = "arms", FIELDS(ARM_FIELDS), .size = sizeof(struct arm)};
 
@@ -117,8 +118,8 @@ static void finish_arms(struct binder *b, const struct node *map, struct experim
 #define AT(member) offsetof(struct experiment, member)
 
 static const struct field EXPERIMENT_FIELDS[] = {
-    ROW("task", NAME, AT(task), "the task whose jobs take part", .required = true),
-    ROW("arms", MAP, AT(arms), "the policies that are compared, by name", .table = &TABLE_ARM,
+    ROW("task", TYPE_NAME, AT(task), "the task whose jobs take part", .required = true),
+    ROW("arms", TYPE_MAP, AT(arms), "the policies that are compared, by name", .table = &TABLE_ARM,
         .count_offset = AT(n_arms), .required = true),
 };
 
@@ -153,8 +154,8 @@ static void finish_published(struct binder *b, const struct node *map, void *obj
 }
 
 static const struct field PUBLISHED_FIELDS[] = {
-    ROW("name", NAME, AT(name), "", .required = true),
-    ROW("arms", MAP, AT(arms), "", .table = &TABLE_ARM, .count_offset = AT(n_arms),
+    ROW("name", TYPE_NAME, AT(name), "", .required = true),
+    ROW("arms", TYPE_MAP, AT(arms), "", .table = &TABLE_ARM, .count_offset = AT(n_arms),
         .required = true),
 };
 
@@ -183,5 +184,5 @@ static void write_published(const struct field *field, const void *member, struc
     json_end_object(w);
 }
 
-const struct field_type TYPE_PUBLISHED_EXPERIMENT = {FIELD_PART, bind_published, write_published,
-                                                     .expects = "a map"};
+const struct field_kind TYPE_PUBLISHED_EXPERIMENT = {
+    .form = FORM_PART, .bind = bind_published, .write = write_published, .expects = "a map"};

@@ -89,8 +89,10 @@ static void write_secrets(const struct field *field, const void *member, struct 
     json_end_array(w);
 }
 
-static const struct field_type TYPE_SECRETS = {
-    FIELD_PART, bind_secrets, write_secrets,
+static const struct field_kind TYPE_SECRETS = {
+    .form = FORM_PART,
+    .bind = bind_secrets,
+    .write = write_secrets,
     .expects = "a secret such as whsec_MfKQ9r8G…, or a list of up to 8"};
 
 /* ---- Headers --------------------------------------------------------------------------------- */
@@ -164,18 +166,20 @@ static void write_headers(const struct field *field, const void *member, struct 
     json_end_object(w);
 }
 
-static const struct field_type TYPE_HEADERS = {FIELD_PART, bind_headers, write_headers,
+static const struct field_kind TYPE_HEADERS = {.form = FORM_PART,
+                                               .bind = bind_headers,
+                                               .write = write_headers,
                                                .expects = "a map of up to 64 headers"};
 
 /* ---- The whole ------------------------------------------------------------------------------- */
 
 static const struct field HTTP_FIELDS[] = {
-    ROW("url", URL, offsetof(struct config_http, url), "where the payload is POSTed to",
+    ROW("url", TYPE_URL, offsetof(struct config_http, url), "where the payload is POSTed to",
         .required = true, .secret = true),
-    ROW("secret", SECRETS, 0,
+    ROW("secret", TYPE_SECRETS, 0,
         "requests are signed with it; of several, with each, while one replaces the other",
         .secret = true),
-    ROW("headers", HEADERS, 0, "sent with every request", .secret = true),
+    ROW("headers", TYPE_HEADERS, 0, "sent with every request", .secret = true),
 };
 
 const struct table TABLE_HTTP = {
@@ -205,6 +209,8 @@ static void write_http(const struct field *field, const void *member, struct jso
     json_end_object(w);
 }
 
-const struct field_type TYPE_HTTP = {FIELD_PART, bind_http, write_http,
+const struct field_kind TYPE_HTTP = {.form = FORM_PART,
+                                     .bind = bind_http,
+                                     .write = write_http,
                                      .expects =
                                          "a URL that begins with http:// or https://, or a map"};

@@ -17,13 +17,13 @@ static void bind_attempts(struct binder *b, const struct field *field, const str
                           void *member)
 {
     int32_t attempts = 0;
-    TYPE_INT.bind(b, field, node, &attempts);
+    bind_as(b, field, &FIELD_UINT, node, &attempts);
     if (attempts > 0)
         *(int32_t *)member = attempts - 1;
 }
 
-static const struct field_type TYPE_ATTEMPTS = {FIELD_SCALAR, bind_attempts, NULL,
-                                                .describe = type_int_describe};
+static const struct field_kind TYPE_ATTEMPTS = {
+    .form = FORM_SCALAR, .bind = bind_attempts, .describe = field_describe_whole};
 
 /* A profile is a schedule only: dead letters, and which errors are retried, are not part of it. */
 static void bind_profile(struct binder *b, const struct field *field, const struct node *node,
@@ -45,7 +45,8 @@ static void bind_profile(struct binder *b, const struct field *field, const stru
     policy->total_timeout_ms = found.total_timeout_ms;
 }
 
-static const char *describe_profile(const struct field *field, char out[EXPECTS_MAX])
+static void describe_profile(const struct field_reader *r, const struct field *field,
+                             struct buf *out)
 {
     enum {
         NAMES_MAX = 16
@@ -53,15 +54,15 @@ static const char *describe_profile(const struct field *field, char out[EXPECTS_
     const char *names[NAMES_MAX];
     size_t n;
     const struct policy_profile *profiles = policy_profiles(&n);
-    (void)field;
+    (void)r, (void)field;
     assert(n <= NAMES_MAX);
     for (size_t i = 0; i < n; i++)
         names[i] = profiles[i].name;
-    return type_join(names, n, out);
+    field_list_words(names, n, out);
 }
 
-static const struct field_type TYPE_PROFILE = {FIELD_SCALAR, bind_profile, NULL,
-                                               .describe = describe_profile};
+static const struct field_kind TYPE_PROFILE = {
+    .form = FORM_SCALAR, .bind = bind_profile, .describe = describe_profile};
 
 /* wait = base · 2^(retries so far), exactly and for as long as it takes. */
 static void bind_base_minutes(struct binder *b, const struct field *field, const struct node *node,
@@ -70,7 +71,7 @@ static void bind_base_minutes(struct binder *b, const struct field *field, const
     struct redrive_policy *policy = member;
     double minutes = -1;
 
-    TYPE_DOUBLE.bind(b, field, node, &minutes);
+    bind_as(b, field, &FIELD_DOUBLE, node, &minutes);
     if (minutes < 0)
         return;
     policy->backoff.strategy = REDRIVE_STRATEGY_EXPONENTIAL;
@@ -81,8 +82,8 @@ static void bind_base_minutes(struct binder *b, const struct field *field, const
     policy->total_timeout_ms = 0;
 }
 
-static const struct field_type TYPE_BASE_MINUTES = {FIELD_SCALAR, bind_base_minutes, NULL,
-                                                    .describe = type_double_describe};
+static const struct field_kind TYPE_BASE_MINUTES = {
+    .form = FORM_SCALAR, .bind = bind_base_minutes, .describe = field_describe_double};
 
 /* ---- The table ------------------------------------------------------------------------------- */
 
@@ -131,48 +132,50 @@ _Static_assert(offsetof(struct redrive_policy, max_retries) ==
 #define N_IN_FILE 18
 
 static const struct field RETRY_FIELDS[] = {
-    ROW("strategy", WORD, AT(backoff.strategy), "how the delay grows from retry to retry",
+    ROW("strategy", FIELD_WORD, AT(backoff.strategy), "how the delay grows from retry to retry",
         .words = STRATEGIES, .replaces = LIST, DEFAULT("exponential")),
-    ROW("initial_delay", DURATION, AT(backoff.initial_delay_ms), "the delay before the first retry",
-        DEFAULT("1s")),
-    ROW("max_delay", DURATION, AT(backoff.max_delay_ms),
+    ROW("initial_delay", FIELD_SPAN, AT(backoff.initial_delay_ms),
+        "the delay before the first retry", DEFAULT("1s")),
+    ROW("max_delay", FIELD_SPAN, AT(backoff.max_delay_ms),
         "no delay is longer, unless the failing side asks for it", DEFAULT("1m")),
-    ROW("min_delay", DURATION, AT(backoff.min_delay_ms),
+    ROW("min_delay", FIELD_SPAN, AT(backoff.min_delay_ms),
         "no delay is shorter, unless the strategy is immediate", DEFAULT("100ms")),
-    ROW("multiplier", DOUBLE, AT(backoff.multiplier),
-        "exponential: growth from one delay to the next", RANGE(1, 1000), DEFAULT("3")),
-    ROW("backoff_factor", DOUBLE, AT(backoff.backoff_factor),
-        "linear: seconds added with each retry", RANGE(0, 1e9), DEFAULT("1.5")),
-    ROW("exponent", DOUBLE, AT(backoff.exponent),
-        "polynomial: the power of the retries so far, in seconds", RANGE(0, 10), DEFAULT("4")),
-    ROW("jitter", JITTER, AT(backoff.jitter),
+    ROW("multiplier", FIELD_DOUBLE, AT(backoff.multiplier),
+        "exponential: growth from one delay to the next", DOUBLE_RANGE(1, 1000), DEFAULT("3")),
+    ROW("backoff_factor", FIELD_DOUBLE, AT(backoff.backoff_factor),
+        "linear: seconds added with each retry", DOUBLE_RANGE(0, 1e9), DEFAULT("1.5")),
+    ROW("exponent", FIELD_DOUBLE, AT(backoff.exponent),
+        "polynomial: the power of the retries so far, in seconds", DOUBLE_RANGE(0, 10),
+        DEFAULT("4")),
+    ROW("jitter", TYPE_JITTER, AT(backoff.jitter),
         "scatters delays, so that jobs which failed together do not return together; `true` means "
         "`full`, and `auto` the same for exponential and polynomial alone",
         DEFAULT("auto")),
-    ROW("delays", DELAYS, AT(backoff),
+    ROW("delays", TYPE_DELAYS, AT(backoff),
         "each delay by itself, the last one repeated; chooses the strategy `delays`, and "
         "`max_delay` and `min_delay` do not hold for it"),
-    ROW("max_retries", INT, AT(max_retries), "retries after the first run",
+    ROW("max_retries", FIELD_UINT, AT(max_retries), "retries after the first run",
         RANGE(0, REDRIVE_MAX_RETRIES), DEFAULT("5")),
-    ROW("max_attempts", ATTEMPTS, AT(max_retries),
+    ROW("max_attempts", TYPE_ATTEMPTS, AT(max_retries),
         "runs in all, in place of `max_retries`, which is one less",
         RANGE(1, REDRIVE_MAX_RETRIES + 1), .instead_of = "max_retries"),
-    ROW("total_timeout", DURATION, AT(total_timeout_ms),
+    ROW("total_timeout", FIELD_SPAN, AT(total_timeout_ms),
         "no retry begins later than this after the first start; 0 switches it off", DEFAULT("0s")),
-    ROW("enable_dlq", BOOL, AT(enable_dlq),
+    ROW("enable_dlq", FIELD_BOOL, AT(enable_dlq),
         "whether a job that could not be done is kept as a dead letter", DEFAULT("true")),
-    ROW("dlq_retention_days", INT, AT(dlq_retention_days),
+    ROW("dlq_retention_days", FIELD_UINT, AT(dlq_retention_days),
         "how many days a dead letter is kept; 0: until it is removed by hand", RANGE(0, 36500),
         DEFAULT("30")),
-    ROW("retry_on", MATCH, AT(retry_on),
+    ROW("retry_on", TYPE_MATCH, AT(retry_on),
         "only these failures are retried, even those whose class is not"),
-    ROW("give_up_on", MATCH, AT(give_up_on), "these failures are never retried; beats `retry_on`"),
-    ROW("profile", PROFILE, 0, "a named schedule to start from; the other keys change it",
+    ROW("give_up_on", TYPE_MATCH, AT(give_up_on),
+        "these failures are never retried; beats `retry_on`"),
+    ROW("profile", TYPE_PROFILE, 0, "a named schedule to start from; the other keys change it",
         .first = true, .replaces = SCHEDULE),
-    ROW("base_backoff_minutes", BASE_MINUTES, 0,
+    ROW("base_backoff_minutes", TYPE_BASE_MINUTES, 0,
         "this many minutes, doubled with each retry, with no jitter, cap or total timeout",
-        RANGE(0, 1e6), .first = true, .instead_of = "initial_delay", .replaces = DOUBLING),
-    ROW("on", CLASS_RULES, 0, "what differs for a failure class"),
+        DOUBLE_RANGE(0, 1e6), .first = true, .instead_of = "initial_delay", .replaces = DOUBLING),
+    ROW("on", TYPE_CLASS_RULES, 0, "what differs for a failure class"),
 };
 
 _Static_assert(sizeof RETRY_FIELDS / sizeof RETRY_FIELDS[0] == N_IN_FILE + 1, "`on` is the last");
@@ -285,7 +288,9 @@ static void write_rules(const struct field *field, const void *member, struct js
 
 /* Class rules start from a backoff that is known only when all other keys are bound, so binding
  * is left to policy_bind_rules. */
-const struct field_type TYPE_CLASS_RULES = {FIELD_PART, type_bind_later, write_rules,
+const struct field_kind TYPE_CLASS_RULES = {.form = FORM_PART,
+                                            .bind = type_bind_later,
+                                            .write = write_rules,
                                             .expects = "a map of failure classes"};
 
 static void check_classes(struct binder *b, const struct node *rules)
@@ -400,48 +405,49 @@ _Static_assert(offsetof(struct config_breaker, config) == 0, "a breaker begins w
 #define N_WITHOUT_KEY 18
 
 static const struct field BREAKER_FIELDS[] = {
-    ROW("failure_threshold", INT, AT(failure_threshold),
+    ROW("failure_threshold", FIELD_UINT, AT(failure_threshold),
         "so many counted failures in a row open it; 0: rule off", RANGE(0, 1e9), DEFAULT("5")),
-    ROW("failure_rate", DOUBLE, AT(failure_rate),
-        "this share of failures in the window opens it; 0: rule off", RANGE(0, 1), DEFAULT("0.5")),
-    ROW("min_calls", INT, AT(min_calls), "fewer calls in the window prove nothing", RANGE(1, 1e9),
-        DEFAULT("20")),
-    ROW("window", DURATION, AT(window_ms), "how far `failure_rate` and `slow_rate` look back",
-        .min = BREAKER_BUCKETS, DEFAULT("10s")),
-    ROW("window_calls", INT, AT(window_calls),
+    ROW("failure_rate", FIELD_DOUBLE, AT(failure_rate),
+        "this share of failures in the window opens it; 0: rule off", DOUBLE_RANGE(0, 1),
+        DEFAULT("0.5")),
+    ROW("min_calls", FIELD_UINT, AT(min_calls), "fewer calls in the window prove nothing",
+        RANGE(1, 1e9), DEFAULT("20")),
+    ROW("window", FIELD_SPAN, AT(window_ms), "how far `failure_rate` and `slow_rate` look back",
+        RANGE(BREAKER_BUCKETS, INT64_MAX), DEFAULT("10s")),
+    ROW("window_calls", FIELD_UINT, AT(window_calls),
         "look back on the last so many calls instead; 0: on `window`",
         RANGE(0, REDRIVE_MAX_WINDOW_CALLS), DEFAULT("0")),
-    ROW("slow_call", DURATION, AT(slow_call_ms), "a call that takes longer is slow; 0: rule off",
-        .min = 0, DEFAULT("0s")),
-    ROW("slow_rate", DOUBLE, AT(slow_rate),
-        "this share of slow calls in the window opens it; 0: rule off", RANGE(0, 1),
+    ROW("slow_call", FIELD_SPAN, AT(slow_call_ms), "a call that takes longer is slow; 0: rule off",
+        DEFAULT("0s")),
+    ROW("slow_rate", FIELD_DOUBLE, AT(slow_rate),
+        "this share of slow calls in the window opens it; 0: rule off", DOUBLE_RANGE(0, 1),
         DEFAULT("0.5")),
-    ROW("recovery_timeout", DURATION, AT(recovery_timeout_ms),
-        "it stays open this long before a probe may go", .min = 1, DEFAULT("30s")),
-    ROW("recovery_multiplier", DOUBLE, AT(recovery_multiplier),
-        "growth of that time with each failed probe", RANGE(1, 1000), DEFAULT("1")),
-    ROW("recovery_max", DURATION, AT(recovery_max_ms), "where that growth ends", .min = 1,
-        DEFAULT("5m")),
-    ROW("recovery_jitter", DOUBLE, AT(recovery_jitter), "0.1 scatters that time by 10 % both ways",
-        RANGE(0, 1), DEFAULT("0.1")),
-    ROW("half_open_max", INT, AT(half_open_max), "probes that are out at one time",
+    ROW("recovery_timeout", FIELD_SPAN, AT(recovery_timeout_ms),
+        "it stays open this long before a probe may go", RANGE(1, INT64_MAX), DEFAULT("30s")),
+    ROW("recovery_multiplier", FIELD_DOUBLE, AT(recovery_multiplier),
+        "growth of that time with each failed probe", DOUBLE_RANGE(1, 1000), DEFAULT("1")),
+    ROW("recovery_max", FIELD_SPAN, AT(recovery_max_ms), "where that growth ends",
+        RANGE(1, INT64_MAX), DEFAULT("5m")),
+    ROW("recovery_jitter", FIELD_DOUBLE, AT(recovery_jitter),
+        "0.1 scatters that time by 10 % both ways", DOUBLE_RANGE(0, 1), DEFAULT("0.1")),
+    ROW("half_open_max", FIELD_UINT, AT(half_open_max), "probes that are out at one time",
         RANGE(1, REDRIVE_MAX_PROBES), DEFAULT("1")),
-    ROW("success_threshold", INT, AT(success_threshold), "so many successful probes close it",
-        RANGE(1, 1e9), DEFAULT("1")),
-    ROW("half_open_rate", DOUBLE, AT(half_open_rate),
+    ROW("success_threshold", FIELD_UINT, AT(success_threshold),
+        "so many successful probes close it", RANGE(1, 1e9), DEFAULT("1")),
+    ROW("half_open_rate", FIELD_DOUBLE, AT(half_open_rate),
         "judge `half_open_max` probes together: this share of failures opens it again, less closes "
         "it; 0: rule off",
-        RANGE(0, 1), DEFAULT("0")),
-    ROW("probe_lease", DURATION, AT(probe_lease_ms),
-        "a probe without a result for this long has failed", .min = 1, DEFAULT("30s")),
-    ROW("on_open", VOCABULARY, AT(on_open),
+        DOUBLE_RANGE(0, 1), DEFAULT("0")),
+    ROW("probe_lease", FIELD_SPAN, AT(probe_lease_ms),
+        "a probe without a result for this long has failed", RANGE(1, INT64_MAX), DEFAULT("30s")),
+    ROW("on_open", FIELD_TERM, AT(on_open),
         "jobs wait and use no attempt, end as dead letters, or are refused at submit",
         .vocabulary = VOCABULARY_ON_OPEN, DEFAULT("park")),
-    ROW("release_rate", DOUBLE, AT(release_rate),
-        "jobs a second that are let go once it has closed", RANGE(1, 1e9), DEFAULT("10")),
-    ROW("release_growth", DOUBLE, AT(release_growth),
-        "added to that with each second without failures", RANGE(0, 1e9), DEFAULT("10")),
-    ROW("key", TEMPLATE, offsetof(struct config_breaker, key),
+    ROW("release_rate", FIELD_DOUBLE, AT(release_rate),
+        "jobs a second that are let go once it has closed", DOUBLE_RANGE(1, 1e9), DEFAULT("10")),
+    ROW("release_growth", FIELD_DOUBLE, AT(release_growth),
+        "added to that with each second without failures", DOUBLE_RANGE(0, 1e9), DEFAULT("10")),
+    ROW("key", TYPE_TEMPLATE, offsetof(struct config_breaker, key),
         "jobs with the same key share a breaker", DEFAULT("{task}")),
 };
 

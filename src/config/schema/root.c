@@ -16,9 +16,9 @@
 /* ---- Small tables ---------------------------------------------------------------------------- */
 
 static const struct field TLS_FIELDS[] = {
-    ROW("cert", STRING, offsetof(struct config_tls, cert),
+    ROW("cert", FIELD_TEXT, offsetof(struct config_tls, cert),
         "a PEM file: the certificate, then those between it and the root"),
-    ROW("key", STRING, offsetof(struct config_tls, key),
+    ROW("key", FIELD_TEXT, offsetof(struct config_tls, key),
         "a PEM file: the certificate's private key, without a password"),
 };
 
@@ -46,28 +46,28 @@ const struct table TABLE_TLS = {.name = "tls", FIELDS(TLS_FIELDS), .finish = fin
 static const char *const SOCKET_MODES[] = {"0600", "0660", "0666", NULL};
 
 static const struct field LISTEN_FIELDS[] = {
-    ROW("http", HTTP_ADDRESS, IN(listen, http), "where the HTTP API answers; `off` closes it",
+    ROW("http", TYPE_HTTP_ADDRESS, IN(listen, http), "where the HTTP API answers; `off` closes it",
         DEFAULT("127.0.0.1:7070")),
-    ROW("faktory", ADDRESS, IN(listen, faktory),
+    ROW("faktory", TYPE_ADDRESS, IN(listen, faktory),
         "where Faktory clients and workers are served; `off` closes it", DEFAULT("127.0.0.1:7419")),
-    ROW("metrics", ADDRESS, IN(listen, metrics),
+    ROW("metrics", TYPE_ADDRESS, IN(listen, metrics),
         "where `redrive work` answers with its metrics; a server has them at `listen.http`",
         DEFAULT("off")),
-    ROW("max_connections", INT, IN(listen, max_connections),
+    ROW("max_connections", FIELD_UINT, IN(listen, max_connections),
         "clients that each server accepts at one time, as far as the limit on open files allows",
         RANGE(1, 1e6), DEFAULT("10000")),
-    ROW("max_per_address", INT, IN(listen, max_per_address),
+    ROW("max_per_address", FIELD_UINT, IN(listen, max_per_address),
         "clients of one address that each server accepts at one time; three quarters of all, "
         "unless given",
         RANGE(1, 1e6), .sparse = true),
-    ROW("drain", DURATION, IN(listen, drain_ms),
+    ROW("drain", FIELD_SPAN, IN(listen, drain_ms),
         "how long `/ready` answers 503 before HTTP is closed at a stop", DEFAULT("0s")),
-    ROW("socket_mode", WORD, IN(listen, socket_mode),
+    ROW("socket_mode", FIELD_WORD, IN(listen, socket_mode),
         "the permissions of a Unix socket: its owner, its group too, or every user",
         .words = SOCKET_MODES, DEFAULT("0600")),
-    ROW("tls", TABLE, IN(listen, tls),
+    ROW("tls", TYPE_TABLE, IN(listen, tls),
         "serve with TLS 1.2 or later; the files are read again on SIGHUP", .table = &TABLE_TLS),
-    ROW("insecure", BOOL, IN(listen, insecure), "serve other machines without TLS",
+    ROW("insecure", FIELD_BOOL, IN(listen, insecure), "serve other machines without TLS",
         DEFAULT("false")),
 };
 const struct table TABLE_LISTEN = {.name = "listen", FIELDS(LISTEN_FIELDS)};
@@ -76,26 +76,27 @@ static const char *const LEVELS[] = {"debug", "info", "warning", "error", "off",
 static const char *const FORMATS[] = {"text", "json", NULL};
 
 static const struct field LOG_FIELDS[] = {
-    ROW("level", WORD, IN(log, level), "the least that is written", .words = LEVELS,
+    ROW("level", FIELD_WORD, IN(log, level), "the least that is written", .words = LEVELS,
         DEFAULT("info")),
-    ROW("format", WORD, IN(log, format), "lines for people or for machines", .words = FORMATS,
+    ROW("format", FIELD_WORD, IN(log, format), "lines for people or for machines", .words = FORMATS,
         DEFAULT("text")),
 };
 const struct table TABLE_LOG = {.name = "log", FIELDS(LOG_FIELDS)};
 
 static const struct field RETENTION_FIELDS[] = {
-    ROW("completed", DURATION, IN(retention, completed_ms), "how long completed jobs are kept",
+    ROW("completed", FIELD_SPAN, IN(retention, completed_ms), "how long completed jobs are kept",
         DEFAULT("1d")),
-    ROW("cancelled", DURATION, IN(retention, cancelled_ms), "how long cancelled jobs are kept",
+    ROW("cancelled", FIELD_SPAN, IN(retention, cancelled_ms), "how long cancelled jobs are kept",
         DEFAULT("1d")),
 };
 const struct table TABLE_RETENTION = {.name = "retention", FIELDS(RETENTION_FIELDS)};
 
 static const struct field HEALTH_FIELDS[] = {
-    ROW("healthy", DOUBLE, IN(health, healthy), "the least score that is healthy", RANGE(0, 1),
-        DEFAULT("0.8")),
-    ROW("degraded", DOUBLE, IN(health, degraded),
-        "the least score that is degraded; below it is unhealthy", RANGE(0, 1), DEFAULT("0.5")),
+    ROW("healthy", FIELD_DOUBLE, IN(health, healthy), "the least score that is healthy",
+        DOUBLE_RANGE(0, 1), DEFAULT("0.8")),
+    ROW("degraded", FIELD_DOUBLE, IN(health, degraded),
+        "the least score that is degraded; below it is unhealthy", DOUBLE_RANGE(0, 1),
+        DEFAULT("0.5")),
 };
 
 static void finish_health(struct binder *b, const struct node *map, void *object)
@@ -110,11 +111,11 @@ const struct table TABLE_HEALTH = {
     .name = "health", FIELDS(HEALTH_FIELDS), .finish = finish_health};
 
 static const struct field PATHS_FIELDS[] = {
-    ROW("retry_queue", STRING, IN(paths, retry_queue),
+    ROW("retry_queue", FIELD_TEXT, IN(paths, retry_queue),
         "where jobs wait: the directory of the store, if `store` does not say otherwise"),
-    ROW("final_results", STRING, IN(paths, final_results),
+    ROW("final_results", FIELD_TEXT, IN(paths, final_results),
         "`redrive batch`: where results are exported to"),
-    ROW("dead_letter_queue", STRING, IN(paths, dead_letter_queue),
+    ROW("dead_letter_queue", FIELD_TEXT, IN(paths, dead_letter_queue),
         "`redrive batch`: where dead letters are exported to"),
 };
 const struct table TABLE_PATHS = {.name = "paths", FIELDS(PATHS_FIELDS)};
@@ -122,10 +123,11 @@ const struct table TABLE_PATHS = {.name = "paths", FIELDS(PATHS_FIELDS)};
 /* ---- defaults -------------------------------------------------------------------------------- */
 
 static const struct field DEFAULTS_FIELDS[] = {
-    ROW("retry", TABLE, IN(defaults, retry), "how tasks are retried that do not say otherwise",
+    ROW("retry", TYPE_TABLE, IN(defaults, retry), "how tasks are retried that do not say otherwise",
         .table = &TABLE_RETRY),
-    ROW("on", CLASS_RULES, IN(defaults, retry), "what differs for a failure class"),
-    ROW("breaker", TABLE, IN(defaults, breaker), "when work is held back", .table = &TABLE_BREAKER),
+    ROW("on", TYPE_CLASS_RULES, IN(defaults, retry), "what differs for a failure class"),
+    ROW("breaker", TYPE_TABLE, IN(defaults, breaker), "when work is held back",
+        .table = &TABLE_BREAKER),
 };
 
 static void finish_defaults(struct binder *b, const struct node *map, void *object)
@@ -144,45 +146,48 @@ const struct table TABLE_DEFAULTS = {
 /* ---- The root -------------------------------------------------------------------------------- */
 
 /* Moved to `defaults` before anything is bound; the row is there for people and for hints. */
-const struct field_type TYPE_SHORT_FORM = {FIELD_NESTED, type_bind_later, NULL, .expects = "a map"};
+const struct field_kind TYPE_SHORT_FORM = {
+    .form = FORM_NESTED, .bind = type_bind_later, .expects = "a map"};
 
 static const struct field ROOT_FIELDS[] = {
-    ROW("store", STORE, AT(store), "where jobs are stored", .secret = true,
+    ROW("store", TYPE_STORE, AT(store), "where jobs are stored", .secret = true,
         DEFAULT("sqlite:redrive.db")),
-    ROW("listen", TABLE, AT(listen), "the addresses of the server", .table = &TABLE_LISTEN),
-    ROW("log", TABLE, AT(log), "what is logged, and how", .table = &TABLE_LOG),
-    ROW("strict_tasks", BOOL, AT(strict_tasks), "whether jobs of undeclared tasks are refused",
-        .first = true, DEFAULT("false")),
-    ROW("defaults", TABLE, AT(defaults), "what holds for tasks that do not say otherwise",
+    ROW("listen", TYPE_TABLE, AT(listen), "the addresses of the server", .table = &TABLE_LISTEN),
+    ROW("log", TYPE_TABLE, AT(log), "what is logged, and how", .table = &TABLE_LOG),
+    ROW("strict_tasks", FIELD_BOOL, AT(strict_tasks),
+        "whether jobs of undeclared tasks are refused", .first = true, DEFAULT("false")),
+    ROW("defaults", TYPE_TABLE, AT(defaults), "what holds for tasks that do not say otherwise",
         .table = &TABLE_DEFAULTS, .first = true),
-    ROW("retry", SHORT_FORM, 0, "short for `defaults.retry`", .table = &TABLE_RETRY),
-    ROW("breaker", SHORT_FORM, 0, "short for `defaults.breaker`", .table = &TABLE_BREAKER),
-    ROW("tasks", MAP, AT(tasks), "the tasks, by name", .table = &TABLE_TASK, COUNTED_BY(n_tasks),
-        .first = true),
-    ROW("classify", LIST, AT(classify),
+    ROW("retry", TYPE_SHORT_FORM, 0, "short for `defaults.retry`", .table = &TABLE_RETRY),
+    ROW("breaker", TYPE_SHORT_FORM, 0, "short for `defaults.breaker`", .table = &TABLE_BREAKER),
+    ROW("tasks", TYPE_MAP, AT(tasks), "the tasks, by name", .table = &TABLE_TASK,
+        COUNTED_BY(n_tasks), .first = true),
+    ROW("classify", TYPE_LIST, AT(classify),
         "what kind of failure an error is: rows that come before the built-in ones, the first "
         "match wins",
         .table = &TABLE_CLASSIFY, COUNTED_BY(n_classify)),
-    ROW("cron", MAP, AT(cron), "periodic jobs, by name", .table = &TABLE_CRON, COUNTED_BY(n_cron)),
-    ROW("experiments", MAP, AT(experiments),
+    ROW("cron", TYPE_MAP, AT(cron), "periodic jobs, by name", .table = &TABLE_CRON,
+        COUNTED_BY(n_cron)),
+    ROW("experiments", TYPE_MAP, AT(experiments),
         "policies that are compared on the jobs of a task, by name", .table = &TABLE_EXPERIMENT,
         COUNTED_BY(n_experiments)),
-    ROW("tokens", LIST, AT(tokens), "tokens of clients; with none, only this machine is served",
-        .table = &TABLE_TOKEN, COUNTED_BY(n_tokens)),
-    ROW("faktory_passwords", LIST, AT(faktory_passwords),
+    ROW("tokens", TYPE_LIST, AT(tokens),
+        "tokens of clients; with none, only this machine is served", .table = &TABLE_TOKEN,
+        COUNTED_BY(n_tokens)),
+    ROW("faktory_passwords", TYPE_LIST, AT(faktory_passwords),
         "passwords of Faktory clients; with none, only this machine is served",
         .table = &TABLE_FAKTORY_PASSWORD, COUNTED_BY(n_faktory_passwords)),
-    ROW("redact", STRINGS, AT(redact),
+    ROW("redact", TYPE_STRINGS, AT(redact),
         "keys of payloads and results whose values are hidden from clients without the scope "
         "admin",
         .expects = "a list of keys such as [password, card.number]"),
-    ROW("alerts", LIST, AT(alerts),
+    ROW("alerts", TYPE_LIST, AT(alerts),
         "conditions that send a notification; replaces the built-in four", .table = &TABLE_ALERT,
         COUNTED_BY(n_alerts)),
-    ROW("health", TABLE, AT(health), "the limits of the health score", .table = &TABLE_HEALTH),
-    ROW("retention", TABLE, AT(retention), "how long completed and cancelled jobs are kept",
+    ROW("health", TYPE_TABLE, AT(health), "the limits of the health score", .table = &TABLE_HEALTH),
+    ROW("retention", TYPE_TABLE, AT(retention), "how long completed and cancelled jobs are kept",
         .table = &TABLE_RETENTION),
-    ROW("paths", TABLE, AT(paths), "directories of `redrive batch`", .table = &TABLE_PATHS),
+    ROW("paths", TYPE_TABLE, AT(paths), "directories of `redrive batch`", .table = &TABLE_PATHS),
 };
 
 void config_init(struct binder *b)

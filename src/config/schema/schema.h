@@ -13,57 +13,13 @@
 
 #include "base/json/writer.h"
 #include "config/document/node.h"
-#include "core/vocabulary.h"
+#include "fields/field.h"
 
-struct binder;
 struct policy_scope;
 struct config_breaker;
 struct config_task;
-struct field;
-struct table;
 
 #define EXPECTS_MAX 200
-
-/* What kind of value a key takes. */
-struct field_type {
-    enum {
-        FIELD_PART,   /* a list, or names of the user's choice: only a file can hold it */
-        FIELD_SCALAR, /* one value, which may also come from a variable or a flag */
-        FIELD_NESTED, /* the keys of `table`, in place */
-    } form;
-    /* Reads a node into the member and reports what is wrong with it. The bind of a scalar type
-     * sees no null, and, unless `takes_all`, scalar nodes only: bind_field refuses the others. */
-    void (*bind)(struct binder *b, const struct field *field, const struct node *node,
-                 void *member);
-    /* Writes key and value, or nothing where there is nothing to say. NULL: another key's row
-     * writes the same member. */
-    void (*write)(const struct field *field, const void *member, struct json_writer *w);
-    /* Completes "expected …"; where it depends on the field, `describe` gives it instead. */
-    const char *expects;
-    const char *(*describe)(const struct field *field, char out[EXPECTS_MAX]);
-    bool takes_all; /* it has a word to say about maps and lists, too */
-};
-
-struct field {
-    const char *name;
-    const struct field_type *type;
-    size_t offset;
-    size_t count_offset; /* of lists and maps of tables: the member that counts them */
-    double min;          /* of numbers; of durations, in ms */
-    double max;
-    const char *const *words;   /* TYPE_WORD: ends with NULL; stored as the index */
-    enum vocabulary vocabulary; /* TYPE_VOCABULARY */
-    const struct table *table;  /* of tables, lists and maps: what each holds */
-    const char *instead_of;     /* the key that says the same in another way: only one is allowed */
-    const char *const *replaces; /* keys that this one removes when it comes from a later source */
-    bool first;                  /* bound before the other keys, which may then overrule it */
-    bool required;
-    bool secret;         /* never repeated in messages */
-    bool sparse;         /* a number, duration or flag that is not written while it is zero */
-    const char *expects; /* in place of the type's */
-    const char *default_text;
-    const char *help; /* lower case, no full stop */
-};
 
 struct table {
     const char *name; /* of its section in the reference */
@@ -76,13 +32,14 @@ struct table {
     void (*finish)(struct binder *b, const struct node *map, void *object);
 };
 
-/* A row: name, kind of value (TYPE_ is put in front), offset, help, and what else there is. */
-#define ROW(key, kind, at, text, ...)                                                      \
-    {                                                                                      \
-        .name = (key), .type = &TYPE_##kind, .offset = (at), .help = (text), ##__VA_ARGS__ \
+/* A row: name, kind of value, offset, help, and what else there is. */
+#define ROW(key, type, at, text, ...)                                                 \
+    {                                                                                 \
+        .name = (key), .kind = &(type), .offset = (at), .help = (text), ##__VA_ARGS__ \
     }
-#define RANGE(least, most) .min = (least), .max = (most)
-#define DEFAULT(text)      .default_text = (text)
+#define RANGE(least, most)        .min = (least), .max = (most)
+#define DOUBLE_RANGE(least, most) .min_double = (least), .max_double = (most)
+#define DEFAULT(text)             .default_text = (text)
 
 #define FIELDS(array) .fields = (array), .n_fields = sizeof(array) / sizeof((array)[0])
 
@@ -131,10 +88,10 @@ extern const struct table TABLE_BREAKER_JSON;
 /* A task together with the experiment that its jobs take part in, as processes share it. */
 extern const struct table TABLE_TASK_JSON;
 
-extern const struct field_type TYPE_HTTP;                 /* [struct config_http] `run.http` */
-extern const struct field_type TYPE_CLASS_RULES;          /* [struct redrive_policy] the key `on` */
-extern const struct field_type TYPE_PUBLISHED_EXPERIMENT; /* [struct experiment *] of a task */
-extern const struct field_type TYPE_SHORT_FORM; /* `retry` and `breaker` at the top level */
+extern const struct field_kind TYPE_HTTP;                 /* [struct config_http] `run.http` */
+extern const struct field_kind TYPE_CLASS_RULES;          /* [struct redrive_policy] the key `on` */
+extern const struct field_kind TYPE_PUBLISHED_EXPERIMENT; /* [struct experiment *] of a task */
+extern const struct field_kind TYPE_SHORT_FORM; /* `retry` and `breaker` at the top level */
 
 /* The built-in defaults of a breaker. */
 void breaker_init_built_in(struct config_breaker *breaker);

@@ -24,26 +24,27 @@
 
 /* What belongs to one kind of run only is sparse, so that what is written can be read again. */
 static const struct field RUN_FIELDS[] = {
-    ROW("exec", STRINGS, AT(exec), "program and arguments, a process for each job; no shell"),
-    ROW("stream", STRINGS, AT(stream),
+    ROW("exec", TYPE_STRINGS, AT(exec), "program and arguments, a process for each job; no shell"),
+    ROW("stream", TYPE_STRINGS, AT(stream),
         "program and arguments of long-lived processes: a JSON line in, a JSON line out"),
-    ROW("http", HTTP, AT(http), "where the payload is POSTed to", .secret = true),
-    ROW("processes", INT, AT(processes), "stream: how many processes", RANGE(1, 1024), DEFAULT("1"),
-        .sparse = true),
-    ROW("in_flight", INT, AT(in_flight), "stream: jobs that each process has at one time",
+    ROW("http", TYPE_HTTP, AT(http), "where the payload is POSTed to", .secret = true),
+    ROW("processes", FIELD_UINT, AT(processes), "stream: how many processes", RANGE(1, 1024),
+        DEFAULT("1"), .sparse = true),
+    ROW("in_flight", FIELD_UINT, AT(in_flight), "stream: jobs that each process has at one time",
         RANGE(1, 10000), DEFAULT("1"), .sparse = true),
-    ROW("concurrency", INT, AT(concurrency), "jobs that run at one time", RANGE(1, MAX_CONCURRENCY),
-        DEFAULT("4; stream: `processes` times `in_flight`"), .sparse = true),
-    ROW("timeout", DURATION, AT(timeout_ms), "a run is ended after this time; 0: never",
+    ROW("concurrency", FIELD_UINT, AT(concurrency), "jobs that run at one time",
+        RANGE(1, MAX_CONCURRENCY), DEFAULT("4; stream: `processes` times `in_flight`"),
+        .sparse = true),
+    ROW("timeout", FIELD_SPAN, AT(timeout_ms), "a run is ended after this time; 0: never",
         DEFAULT("5m")),
-    ROW("kill_grace", DURATION, AT(kill_grace_ms), "exec, stream: from SIGTERM to SIGKILL",
+    ROW("kill_grace", FIELD_SPAN, AT(kill_grace_ms), "exec, stream: from SIGTERM to SIGKILL",
         RANGE(1, 3600e3), DEFAULT("5s"), .sparse = true),
-    ROW("pass_env", STRINGS, AT(pass_env),
+    ROW("pass_env", TYPE_STRINGS, AT(pass_env),
         "exec, stream: environment variables that the program is given besides the usual"),
-    ROW("allow_private", BOOL, AT(allow_private),
+    ROW("allow_private", FIELD_BOOL, AT(allow_private),
         "http: a host made of placeholders may have a private address", DEFAULT("false"),
         .sparse = true),
-    ROW("connect_timeout", DURATION, AT(connect_timeout_ms),
+    ROW("connect_timeout", FIELD_SPAN, AT(connect_timeout_ms),
         "http: how long to wait for a connection", RANGE(1, 3600e3), DEFAULT("10s"),
         .sparse = true),
 };
@@ -147,38 +148,8 @@ static void write_run(const struct field *field, const void *member, struct json
         type_table_write(field, member, w);
 }
 
-static const struct field_type TYPE_RUN = {FIELD_NESTED, type_table_bind, write_run,
-                                           .expects = "a map"};
-
-/* ---- rate ------------------------------------------------------------------------------------ */
-
-static void bind_rate(struct binder *b, const struct field *field, const struct node *node,
-                      void *member)
-{
-    struct rate rate;
-    struct redrive_err why;
-    if (rate_parse(node->text, &rate, &why) < 0) {
-        struct redrive_err *err = bind_expected(b, field, node);
-        if (*why.hint)
-            err_hint(err, "%s", why.hint);
-    } else {
-        *(struct rate *)member = rate;
-    }
-}
-
-static void write_rate(const struct field *field, const void *member, struct json_writer *w)
-{
-    const struct rate *rate = member;
-    char text[32];
-    if (rate->count == 0)
-        return;
-    snprintf(text, sizeof text, "%u/%s", (unsigned)rate->count, rate_unit(rate));
-    json_field_cstr(w, field->name, text);
-}
-
-static const struct field_type TYPE_RATE = {FIELD_SCALAR, bind_rate, write_rate,
-                                            .expects =
-                                                "a rate such as 10/s, 60/min, 1000/h or 5000/d"};
+static const struct field_kind TYPE_RUN = {
+    .form = FORM_NESTED, .bind = type_table_bind, .write = write_run, .expects = "a map"};
 
 /* ---- retry_budget ---------------------------------------------------------------------------- */
 
@@ -187,19 +158,19 @@ static const struct field_type TYPE_RATE = {FIELD_SCALAR, bind_rate, write_rate,
 
 /* They are written by write_budget: which of them depends on how the budget is reckoned. */
 static const struct field BUDGET_FIELDS[] = {
-    ROW("ratio", DOUBLE, AT(ratio), "retries that are allowed for each first attempt", RANGE(0, 1),
-        DEFAULT("0.1")),
-    ROW("window", DURATION, AT(window_ms), "the time over which both are counted",
+    ROW("ratio", FIELD_DOUBLE, AT(ratio), "retries that are allowed for each first attempt",
+        DOUBLE_RANGE(0, 1), DEFAULT("0.1")),
+    ROW("window", FIELD_SPAN, AT(window_ms), "the time over which both are counted",
         RANGE(BUDGET_WINDOW_LEAST_MS, BUDGET_WINDOW_MOST_MS), DEFAULT("10s")),
-    ROW("min_per_second", DOUBLE, AT(min_per_second),
+    ROW("min_per_second", FIELD_DOUBLE, AT(min_per_second),
         "retries a second that are allowed besides, so that none waits for ever",
-        RANGE(BUDGET_LEAST_PER_SECOND, BUDGET_MOST), DEFAULT("1")),
-    ROW("max_tokens", DOUBLE, AT(max_tokens),
+        DOUBLE_RANGE(BUDGET_LEAST_PER_SECOND, BUDGET_MOST), DEFAULT("1")),
+    ROW("max_tokens", FIELD_DOUBLE, AT(max_tokens),
         "in place of `ratio`, tokens as gRPC has them: a failure takes one, and retries start "
         "while there are more than half",
-        RANGE(1, BUDGET_MOST)),
-    ROW("token_ratio", DOUBLE, AT(token_ratio), "tokens that a success gives back",
-        RANGE(0, BUDGET_MOST), DEFAULT("0.1")),
+        DOUBLE_RANGE(1, BUDGET_MOST)),
+    ROW("token_ratio", FIELD_DOUBLE, AT(token_ratio), "tokens that a success gives back",
+        DOUBLE_RANGE(0, BUDGET_MOST), DEFAULT("0.1")),
 };
 
 /* By share or by tokens: a key of the one says nothing to the other. */
@@ -256,13 +227,13 @@ static void write_budget(const struct field *field, const void *member, struct j
         const struct field *row = &field->table->fields[i];
         const bool is_of_tokens = row->offset == AT(max_tokens) || row->offset == AT(token_ratio);
         if (row->offset == AT(min_per_second) || is_of_tokens == (budget->max_tokens > 0))
-            row->type->write(row, (const char *)member + row->offset, w);
+            row->kind->write(row, (const char *)member + row->offset, w);
     }
     json_end_object(w);
 }
 
-static const struct field_type TYPE_BUDGET = {FIELD_NESTED, bind_budget, write_budget,
-                                              .expects = "a map"};
+static const struct field_kind TYPE_BUDGET = {
+    .form = FORM_NESTED, .bind = bind_budget, .write = write_budget, .expects = "a map"};
 
 /* ---- concurrency ----------------------------------------------------------------------------- */
 
@@ -274,7 +245,7 @@ static void bind_concurrency(struct binder *b, const struct field *field, const 
         *(uint32_t *)member = CONFIG_ADAPTIVE;
         return;
     }
-    TYPE_INT.bind(b, field, node, &fixed);
+    bind_as(b, field, &FIELD_UINT, node, &fixed);
     if (fixed > 0)
         *(uint32_t *)member = (uint32_t)fixed;
 }
@@ -288,8 +259,10 @@ static void write_concurrency(const struct field *field, const void *member, str
         json_field_int(w, field->name, concurrency);
 }
 
-static const struct field_type TYPE_CONCURRENCY = {
-    FIELD_SCALAR, bind_concurrency, write_concurrency,
+static const struct field_kind TYPE_CONCURRENCY = {
+    .form = FORM_SCALAR,
+    .bind = bind_concurrency,
+    .write = write_concurrency,
     .expects = "a whole number from 1 to 1000000, or adaptive"};
 
 /* ---- limits ---------------------------------------------------------------------------------- */
@@ -300,23 +273,24 @@ static const char *const PER[] = {"task", "user", "project", "key", NULL};
 #define AT(member) offsetof(struct config_limits, member)
 
 static const struct field LIMITS_FIELDS[] = {
-    ROW("rate", RATE, AT(rate), "starts over time", .first = true),
-    ROW("burst", INT, AT(rate.burst), "starts that can be saved up", RANGE(1, RATE_MAX_COUNT),
-        DEFAULT("the number of `rate`"), .sparse = true),
-    ROW("concurrency", CONCURRENCY, AT(concurrency),
+    ROW("rate", FIELD_RATE, AT(rate), "starts over time", .first = true),
+    ROW("burst", FIELD_UINT, AT(rate.burst), "starts that can be saved up",
+        RANGE(1, RATE_MAX_COUNT), DEFAULT("the number of `rate`"), .sparse = true),
+    ROW("concurrency", TYPE_CONCURRENCY, AT(concurrency),
         "jobs that run at one time, over all processes; `adaptive`: as many as the service can "
         "take; not set: no limit",
         RANGE(1, ADAPTIVE_MOST)),
-    ROW("min_concurrency", INT, AT(adaptive.floor),
+    ROW("min_concurrency", FIELD_UINT, AT(adaptive.floor),
         "with `concurrency: adaptive`: at least so many", RANGE(1, ADAPTIVE_MOST), DEFAULT("1"),
         .sparse = true),
-    ROW("max_concurrency", INT, AT(adaptive.ceiling),
+    ROW("max_concurrency", FIELD_UINT, AT(adaptive.ceiling),
         "with `concurrency: adaptive`: at most so many", RANGE(1, ADAPTIVE_MOST), DEFAULT("1000"),
         .sparse = true),
-    ROW("per", WORD, AT(per), "what each limit is counted for", .words = PER, DEFAULT("task")),
-    ROW("key", TEMPLATE, AT(key), "with `per: key`: jobs with the same key share the limits"),
-    ROW("retry_budget", BUDGET, AT(budget), "how many retries there may be beside first attempts",
-        .table = &TABLE_RETRY_BUDGET),
+    ROW("per", FIELD_WORD, AT(per), "what each limit is counted for", .words = PER,
+        DEFAULT("task")),
+    ROW("key", TYPE_TEMPLATE, AT(key), "with `per: key`: jobs with the same key share the limits"),
+    ROW("retry_budget", TYPE_BUDGET, AT(budget),
+        "how many retries there may be beside first attempts", .table = &TABLE_RETRY_BUDGET),
 };
 
 static void finish_adaptive(struct binder *b, const struct node *map, struct config_limits *limits)
@@ -370,24 +344,25 @@ static const char *const PAYLOADS[] = {"optional", "required", NULL};
 #define AT(member) offsetof(struct config_task, member)
 
 static const struct field TASK_FIELDS[] = {
-    ROW("queue", QUEUE, AT(queue), "where its jobs wait", DEFAULT(DEFAULT_QUEUE)),
-    ROW("client_retries", BOOL, AT(client_retries),
+    ROW("queue", TYPE_QUEUE, AT(queue), "where its jobs wait", DEFAULT(DEFAULT_QUEUE)),
+    ROW("client_retries", FIELD_BOOL, AT(client_retries),
         "whether the `retry` that a Faktory client gives with a job counts", DEFAULT("true")),
-    ROW("payload", WORD, AT(payload), "whether a job without a payload is refused",
+    ROW("payload", FIELD_WORD, AT(payload), "whether a job without a payload is refused",
         .words = PAYLOADS, DEFAULT("optional")),
-    ROW("run", RUN, AT(run), "how a job is carried out; not set: by remote workers",
+    ROW("run", TYPE_RUN, AT(run), "how a job is carried out; not set: by remote workers",
         .table = &TABLE_RUN),
-    ROW("retry", TABLE, AT(retry), "what differs from `defaults.retry`", .table = &TABLE_RETRY),
-    ROW("on", CLASS_RULES, AT(retry), "what differs for a failure class"),
-    ROW("breaker", TABLE, AT(breaker), "what differs from `defaults.breaker`",
+    ROW("retry", TYPE_TABLE, AT(retry), "what differs from `defaults.retry`",
+        .table = &TABLE_RETRY),
+    ROW("on", TYPE_CLASS_RULES, AT(retry), "what differs for a failure class"),
+    ROW("breaker", TYPE_TABLE, AT(breaker), "what differs from `defaults.breaker`",
         .table = &TABLE_BREAKER),
-    ROW("limits", TABLE, AT(limits), "how much of it may run", .table = &TABLE_LIMITS),
-    ROW("lease", DURATION, AT(lease_ms),
+    ROW("limits", TYPE_TABLE, AT(limits), "how much of it may run", .table = &TABLE_LIMITS),
+    ROW("lease", FIELD_SPAN, AT(lease_ms),
         "a worker that does not report for this long loses the job", RANGE(1000, 7 * 24 * 3600e3),
         DEFAULT("30s")),
-    ROW("heartbeat", DURATION, AT(heartbeat_ms), "how often a worker extends its lease",
+    ROW("heartbeat", FIELD_SPAN, AT(heartbeat_ms), "how often a worker extends its lease",
         RANGE(100, 24 * 3600e3), DEFAULT("a third of `lease`")),
-    ROW("experiment", PUBLISHED_EXPERIMENT, AT(experiment), "the arms of its new jobs"),
+    ROW("experiment", TYPE_PUBLISHED_EXPERIMENT, AT(experiment), "the arms of its new jobs"),
 };
 #define N_IN_FILE (sizeof TASK_FIELDS / sizeof TASK_FIELDS[0] - 1)
 

@@ -41,9 +41,12 @@ static void write_hash(const struct field *field, const void *member, struct jso
     json_field_cstr(w, field->name, "sha256:***");
 }
 
-static const struct field_type TYPE_HASH = {
-    FIELD_SCALAR, bind_hash, write_hash,
-    .expects = "sha256: and the 64 hexadecimal digits of the token's hash", .takes_all = true};
+static const struct field_kind TYPE_HASH = {
+    .form = FORM_SCALAR,
+    .bind = bind_hash,
+    .write = write_hash,
+    .expects = "sha256: and the 64 hexadecimal digits of the token's hash",
+    .takes_all = true};
 
 static const char *const SCOPES[] = {"enqueue", "work", "read", "admin"};
 #define N_SCOPES (sizeof SCOPES / sizeof SCOPES[0])
@@ -95,7 +98,9 @@ static void write_scopes(const struct field *field, const void *member, struct j
     json_end_array(w);
 }
 
-static const struct field_type TYPE_SCOPES = {FIELD_PART, bind_scopes, write_scopes,
+static const struct field_kind TYPE_SCOPES = {.form = FORM_PART,
+                                              .bind = bind_scopes,
+                                              .write = write_scopes,
                                               .expects = "a list of enqueue, work, read and admin"};
 
 /* ---- The table ------------------------------------------------------------------------------- */
@@ -104,11 +109,11 @@ static const struct field_type TYPE_SCOPES = {FIELD_PART, bind_scopes, write_sco
 #define FAKTORY(member) offsetof(struct config_faktory_password, member)
 
 static const struct field TOKEN_FIELDS[] = {
-    ROW("name", NAME, AT(name), "the name of its holder in logs", .required = true),
-    ROW("hash", HASH, AT(hash), "of the token; the token itself is not stored", .required = true,
-        .secret = true),
-    ROW("scopes", SCOPES, AT(scopes), "what its holder may do", .required = true),
-    ROW("tenant", NAME, AT(tenant), "whose jobs its holder sees", DEFAULT("default")),
+    ROW("name", TYPE_NAME, AT(name), "the name of its holder in logs", .required = true),
+    ROW("hash", TYPE_HASH, AT(hash), "of the token; the token itself is not stored",
+        .required = true, .secret = true),
+    ROW("scopes", TYPE_SCOPES, AT(scopes), "what its holder may do", .required = true),
+    ROW("tenant", TYPE_NAME, AT(tenant), "whose jobs its holder sees", DEFAULT("default")),
 };
 
 static void init(struct binder *b, void *object)
@@ -122,13 +127,13 @@ const struct table TABLE_TOKEN = {
     .name = "tokens", FIELDS(TOKEN_FIELDS), .size = sizeof(struct config_token), .init = init};
 
 static const struct field FAKTORY_PASSWORD_FIELDS[] = {
-    ROW("name", NAME, FAKTORY(name), "the name of its holder in logs", .required = true),
-    ROW("password_file", STRING, FAKTORY(password_file),
+    ROW("name", TYPE_NAME, FAKTORY(name), "the name of its holder in logs", .required = true),
+    ROW("password_file", FIELD_TEXT, FAKTORY(password_file),
         "the file that holds it; read at start and reload"),
-    ROW("password_env", STRING, FAKTORY(password_env),
+    ROW("password_env", FIELD_TEXT, FAKTORY(password_env),
         "the variable of the server's environment that holds it", .instead_of = "password_file"),
-    ROW("scopes", SCOPES, FAKTORY(scopes), "what its holder may do", .required = true),
-    ROW("tenant", NAME, FAKTORY(tenant), "whose jobs its holder sees", DEFAULT("default")),
+    ROW("scopes", TYPE_SCOPES, FAKTORY(scopes), "what its holder may do", .required = true),
+    ROW("tenant", TYPE_NAME, FAKTORY(tenant), "whose jobs its holder sees", DEFAULT("default")),
 };
 
 static void init_faktory_password(struct binder *b, void *object)

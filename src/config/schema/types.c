@@ -1,48 +1,15 @@
-/* types.c - text, numbers, durations, words, lists, and maps of tables. */
+/* types.c - names, lists of text, and lists and maps of tables. */
 #include "config/schema/types.h"
 
-#include <float.h>
-#include <stdio.h>
-
 #include "base/err.h"
-#include "base/json/json.h"
 #include "base/text/str.h"
-#include "base/time/duration.h"
 #include "config/schema/bind.h"
 #include "core/check.h"
 
 #define DIGITS_OF(number) #number
 #define DIGITS(number)    DIGITS_OF(number)
 
-/* ---- Text ------------------------------------------------------------------------------------ */
-
-static void bind_string(struct binder *b, const struct field *field, const struct node *node,
-                        void *member)
-{
-    if (node->text.len == 0) {
-        bind_expected(b, field, node);
-        return;
-    }
-    if (b->is_json && node->style == NODE_PLAIN) {
-        err_hint(bind_expected(b, field, node), "put it in quotes");
-        return;
-    }
-    if (node->text.len > NODE_TEXT_MAX) {
-        err_detail(bind_error(b, node, "text is too long"), "at most %d bytes", NODE_TEXT_MAX);
-        return;
-    }
-    *(const char **)member = arena_dup(b->arena, node->text);
-}
-
-void type_string_write(const struct field *field, const void *member, struct json_writer *w)
-{
-    const char *text = *(const char *const *)member;
-    if (text)
-        json_field_cstr(w, field->name, text);
-}
-
-const struct field_type TYPE_STRING = {FIELD_SCALAR, bind_string, type_string_write,
-                                       .expects = "some text"};
+/* ---- Names ----------------------------------------------------------------------------------- */
 
 bool type_name_valid(struct str name)
 {
@@ -60,7 +27,7 @@ static void bind_name(struct binder *b, const struct field *field, const struct 
     if (!type_name_valid(node->text))
         bind_expected(b, field, node);
     else
-        bind_string(b, field, node, member);
+        bind_as(b, field, &FIELD_TEXT, node, member);
 }
 
 static void bind_queue(struct binder *b, const struct field *field, const struct node *node,
@@ -69,246 +36,19 @@ static void bind_queue(struct binder *b, const struct field *field, const struct
     if (!type_name_valid(node->text) || name_check_queue(node->text, NULL) < 0)
         bind_expected(b, field, node);
     else
-        bind_string(b, field, node, member);
+        bind_as(b, field, &FIELD_TEXT, node, member);
 }
 
-const struct field_type TYPE_QUEUE = {
-    FIELD_SCALAR, bind_queue, type_string_write,
+const struct field_kind TYPE_QUEUE = {
+    .form = FORM_SCALAR,
+    .bind = bind_queue,
+    .write = field_write_text,
     .expects = "a name of at most " DIGITS(TYPE_NAME_MAX) " letters, digits, '.', '_' and '-'"};
-const struct field_type TYPE_NAME = {
-    FIELD_SCALAR, bind_name, type_string_write,
+const struct field_kind TYPE_NAME = {
+    .form = FORM_SCALAR,
+    .bind = bind_name,
+    .write = field_write_text,
     .expects = "a name of at most " DIGITS(TYPE_NAME_MAX) " bytes without spaces"};
-
-/* ---- Truth values and numbers ---------------------------------------------------------------- */
-
-static void bind_bool(struct binder *b, const struct field *field, const struct node *node,
-                      void *member)
-{
-    int truth = node_truth(node);
-    if (truth >= 0) {
-        *(bool *)member = truth;
-        return;
-    }
-    struct redrive_err *err = bind_expected(b, field, node);
-    static const char *const WORDS[] = {"yes", "on", "1", "no", "off", "0"};
-    for (size_t i = 0; i < 6; i++)
-        if (str_eq_nocase(node->text, str_of(WORDS[i])))
-            err_hint(err, "did you mean '%s'?", i < 3 ? "true" : "false");
-}
-
-static void write_bool(const struct field *field, const void *member, struct json_writer *w)
-{
-    if (*(const bool *)member || !field->sparse)
-        json_field_bool(w, field->name, *(const bool *)member);
-}
-
-const struct field_type TYPE_BOOL = {FIELD_SCALAR, bind_bool, write_bool,
-                                     .expects = "true or false"};
-
-/* Only digits, perhaps after a minus: 1e3 and 5.0 are no way to write a count. */
-static bool is_whole(struct str text)
-{
-    size_t i = text.len && text.ptr[0] == '-';
-    if (i == text.len)
-        return false;
-    for (; i < text.len; i++)
-        if (text.ptr[i] < '0' || text.ptr[i] > '9')
-            return false;
-    return true;
-}
-
-static void bind_int(struct binder *b, const struct field *field, const struct node *node,
-                     void *member)
-{
-    double value;
-    if (!node_is_number(node) || !is_whole(node->text) || !node_parse_number(node->text, &value)) {
-        bind_expected(b, field, node);
-    } else if (value < field->min || value > field->max) {
-        bind_out_of_range(b, field, node);
-    } else {
-        *(int32_t *)member = (int32_t)value;
-    }
-}
-
-/* No setting is negative: a negative member is one whose value is decided later. */
-static void write_int(const struct field *field, const void *member, struct json_writer *w)
-{
-    int32_t value = *(const int32_t *)member;
-    if (value > 0 || (value == 0 && !field->sparse))
-        json_field_int(w, field->name, value);
-}
-
-const char *type_int_describe(const struct field *field, char out[EXPECTS_MAX])
-{
-    snprintf(out, EXPECTS_MAX, "a whole number from %.0f to %.0f", field->min, field->max);
-    return out;
-}
-
-const struct field_type TYPE_INT = {FIELD_SCALAR, bind_int, write_int,
-                                    .describe = type_int_describe};
-
-static void bind_double(struct binder *b, const struct field *field, const struct node *node,
-                        void *member)
-{
-    double value;
-    if (!node_is_number(node) || !node_parse_number(node->text, &value))
-        bind_expected(b, field, node);
-    else if (!(value >= field->min && value <= field->max))
-        bind_out_of_range(b, field, node);
-    else
-        *(double *)member = value;
-}
-
-static void write_double(const struct field *field, const void *member, struct json_writer *w)
-{
-    json_field_double(w, field->name, *(const double *)member);
-}
-
-const char *type_double_describe(const struct field *field, char out[EXPECTS_MAX])
-{
-    snprintf(out, EXPECTS_MAX, "a number from %g to %.*g", field->min,
-             field->max < 1e9 ? 9 : DBL_DIG, field->max);
-    return out;
-}
-
-const struct field_type TYPE_DOUBLE = {FIELD_SCALAR, bind_double, write_double,
-                                       .describe = type_double_describe};
-
-/* ---- Durations ------------------------------------------------------------------------------- */
-
-static double longest_ms(const struct field *field)
-{
-    return field->max > 0 ? field->max : (double)DURATION_MAX_MS;
-}
-
-static void bad_duration(struct binder *b, const struct field *field, const struct node *node,
-                         const struct redrive_err *why)
-{
-    char shown[NODE_SHOW_MAX];
-    double number;
-
-    node_show(node->text, shown);
-    bool bare = node_parse_number(node->text, &number) && number >= 0;
-    bool negative = node->text.len && node->text.ptr[0] == '-';
-    struct redrive_err *err = bind_error(b, node, "%s %s", shown,
-                                         bare       ? "has no unit"
-                                         : negative ? "is negative"
-                                                    : "is not a duration");
-    bind_detail(err, field);
-    if (bare)
-        err_hint(err, "add a unit, for instance %.20ss", node->text.ptr);
-    else if (!negative)
-        err_hint(err, "%s", *why->hint ? why->hint : why->detail);
-}
-
-static void bind_duration(struct binder *b, const struct field *field, const struct node *node,
-                          void *member)
-{
-    struct redrive_err why;
-    int64_t ms;
-
-    int rc = duration_parse(node->text, &ms, &why);
-    if (rc == REDRIVE_E_RANGE ||
-        (rc == 0 && ((double)ms < field->min || (double)ms > longest_ms(field))))
-        bind_out_of_range(b, field, node);
-    else if (rc < 0)
-        bad_duration(b, field, node, &why);
-    else
-        *(int64_t *)member = ms;
-}
-
-static void write_duration(const struct field *field, const void *member, struct json_writer *w)
-{
-    char text[DURATION_TEXT_MAX];
-    if (*(const int64_t *)member != 0 || !field->sparse)
-        json_field_cstr(w, field->name, duration_format(*(const int64_t *)member, text));
-}
-
-static const char *describe_duration(const struct field *field, char out[EXPECTS_MAX])
-{
-    char least[DURATION_TEXT_MAX], most[DURATION_TEXT_MAX];
-    size_t used = (size_t)snprintf(out, EXPECTS_MAX, "a duration such as 500ms, 2m or 1h30m");
-    if (field->min > 0)
-        used += (size_t)snprintf(out + used, EXPECTS_MAX - used, ", at least %s",
-                                 duration_format((int64_t)field->min, least));
-    if (field->max > 0)
-        snprintf(out + used, EXPECTS_MAX - used, ", at most %s",
-                 duration_format((int64_t)field->max, most));
-    return out;
-}
-
-const struct field_type TYPE_DURATION = {FIELD_SCALAR, bind_duration, write_duration,
-                                         .describe = describe_duration};
-
-/* ---- Words ----------------------------------------------------------------------------------- */
-
-static const char *const *words_of(const struct field *field, size_t *ret_n)
-{
-    if (field->type == &TYPE_VOCABULARY)
-        return vocabulary_words(field->vocabulary, ret_n);
-    *ret_n = 0;
-    while (field->words[*ret_n])
-        ++*ret_n;
-    return field->words;
-}
-
-const char *type_join(const char *const *words, size_t n, char out[EXPECTS_MAX])
-{
-    size_t used = 0;
-    for (size_t i = 0; i < n && used < EXPECTS_MAX; i++) {
-        const char *joint = i == 0 ? "" : i + 1 == n ? " or " : ", ";
-        used += (size_t)snprintf(out + used, EXPECTS_MAX - used, "%s%s", joint, words[i]);
-    }
-    return out;
-}
-
-/* Of the words; those of a vocabulary have their own. */
-static int first_number(const struct field *field)
-{
-    size_t n;
-    return field->type == &TYPE_VOCABULARY
-               ? vocabulary_find(field->vocabulary, str_of(*words_of(field, &n)))
-               : 0;
-}
-
-static void bind_word(struct binder *b, const struct field *field, const struct node *node,
-                      void *member)
-{
-    size_t n;
-    const char *const *words = words_of(field, &n);
-    char shown[NODE_SHOW_MAX];
-
-    for (size_t i = 0; i < n; i++) {
-        if (str_is(node->text, words[i])) {
-            *(int *)member = first_number(field) + (int)i;
-            return;
-        }
-    }
-    struct redrive_err *err = bind_error(b, node, "unknown word %s", node_show(node->text, shown));
-    bind_detail(err, field);
-    err_suggest(err, suggest(node->text, words, n));
-}
-
-static void write_word(const struct field *field, const void *member, struct json_writer *w)
-{
-    size_t n;
-    const char *const *words = words_of(field, &n);
-    int number = *(const int *)member - first_number(field);
-    if (number >= 0 && (size_t)number < n)
-        json_field_cstr(w, field->name, words[number]);
-}
-
-static const char *describe_word(const struct field *field, char out[EXPECTS_MAX])
-{
-    size_t n;
-    const char *const *words = words_of(field, &n);
-    return type_join(words, n, out);
-}
-
-const struct field_type TYPE_WORD = {FIELD_SCALAR, bind_word, write_word,
-                                     .describe = describe_word};
-const struct field_type TYPE_VOCABULARY = {FIELD_SCALAR, bind_word, write_word,
-                                           .describe = describe_word};
 
 /* ---- Lists of text --------------------------------------------------------------------------- */
 
@@ -346,8 +86,8 @@ static void write_strings(const struct field *field, const void *member, struct 
     json_end_array(w);
 }
 
-const struct field_type TYPE_STRINGS = {FIELD_PART, bind_strings, write_strings,
-                                        .expects = "a list of text"};
+const struct field_kind TYPE_STRINGS = {
+    .form = FORM_PART, .bind = bind_strings, .write = write_strings, .expects = "a list of text"};
 
 /* ---- Tables ---------------------------------------------------------------------------------- */
 
@@ -370,8 +110,8 @@ void type_table_write(const struct field *field, const void *member, struct json
     json_end_object(w);
 }
 
-const struct field_type TYPE_TABLE = {FIELD_NESTED, type_table_bind, type_table_write,
-                                      .expects = "a map"};
+const struct field_kind TYPE_TABLE = {
+    .form = FORM_NESTED, .bind = type_table_bind, .write = type_table_write, .expects = "a map"};
 
 /* The member that counts the elements lies at a fixed distance from the one that points. */
 static size_t count_of(const struct field *field, const void *member)
@@ -415,7 +155,7 @@ static void bind_name_of(struct binder *b, const struct field *field, const stru
 static void bind_elements(struct binder *b, const struct field *field, const struct node *node,
                           void *member)
 {
-    const bool is_map = field->type == &TYPE_MAP;
+    const bool is_map = field->kind == &TYPE_MAP;
     if (node->type != (is_map ? NODE_MAP : NODE_LIST) && !node_is_null(node)) {
         bind_expected(b, field, node);
         return;
@@ -444,8 +184,8 @@ static void write_list(const struct field *field, const void *member, struct jso
     json_end_array(w);
 }
 
-const struct field_type TYPE_LIST = {FIELD_PART, bind_elements, write_list,
-                                     .expects = "a list of maps"};
+const struct field_kind TYPE_LIST = {
+    .form = FORM_PART, .bind = bind_elements, .write = write_list, .expects = "a list of maps"};
 
 static void write_map(const struct field *field, const void *member, struct json_writer *w)
 {
@@ -460,5 +200,7 @@ static void write_map(const struct field *field, const void *member, struct json
     json_end_object(w);
 }
 
-const struct field_type TYPE_MAP = {FIELD_PART, bind_elements, write_map,
+const struct field_kind TYPE_MAP = {.form = FORM_PART,
+                                    .bind = bind_elements,
+                                    .write = write_map,
                                     .expects = "a map by name, such as NAME: {...}"};

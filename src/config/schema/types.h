@@ -1,34 +1,28 @@
-/* types.h - the kinds of values that many tables share. Those of one table are in its file. */
+/* types.h - the kinds of values that many tables of the configuration share, besides those of
+ * fields/field.h. Those of one table are in its file. */
 #ifndef CONFIG_SCHEMA_TYPES_H
 #define CONFIG_SCHEMA_TYPES_H
 
 #include "config/schema/schema.h"
 
 /* The type of the member is in brackets. */
-extern const struct field_type TYPE_STRING;     /* [const char *] some text, at least one byte */
-extern const struct field_type TYPE_NAME;       /* [const char *] of a task, queue, user … */
-extern const struct field_type TYPE_QUEUE;      /* [const char *] a queue's name */
-extern const struct field_type TYPE_BOOL;       /* [bool] */
-extern const struct field_type TYPE_INT;        /* [int32_t or uint32_t] min and max are needed */
-extern const struct field_type TYPE_DOUBLE;     /* [double] */
-extern const struct field_type TYPE_DURATION;   /* [int64_t] ms; max 0: DURATION_MAX_MS */
-extern const struct field_type TYPE_WORD;       /* [int or enum] one of `words` */
-extern const struct field_type TYPE_VOCABULARY; /* [int or enum] one of `vocabulary` */
-extern const struct field_type TYPE_STRINGS;    /* [struct config_strings] */
-extern const struct field_type TYPE_DELAYS;     /* [struct redrive_backoff] a list of delays */
-extern const struct field_type TYPE_MATCH;      /* [struct redrive_match] classes and types */
-extern const struct field_type TYPE_JITTER;     /* [struct redrive_jitter] */
-extern const struct field_type TYPE_TEMPLATE;   /* [const char *] "{task}:{payload.host}" */
-extern const struct field_type TYPE_STORE;      /* [const char *] where jobs are stored */
-extern const struct field_type TYPE_ADDRESS;    /* [const char *] host:port, or NULL for off */
-extern const struct field_type TYPE_URL;        /* [const char *] written without its secrets */
-extern const struct field_type TYPE_SECRET_URL; /* [const char *] written as scheme and host */
-extern const struct field_type TYPE_TABLE;      /* [struct] `table`, in place */
-extern const struct field_type TYPE_LIST;       /* [T *] of `table`, counted at count_offset */
-extern const struct field_type TYPE_MAP;        /* the same; T starts with its const char *name */
+extern const struct field_kind TYPE_NAME;       /* [const char *] of a task, queue, user … */
+extern const struct field_kind TYPE_QUEUE;      /* [const char *] a queue's name */
+extern const struct field_kind TYPE_STRINGS;    /* [struct config_strings] */
+extern const struct field_kind TYPE_DELAYS;     /* [struct redrive_backoff] a list of delays */
+extern const struct field_kind TYPE_MATCH;      /* [struct redrive_match] classes and types */
+extern const struct field_kind TYPE_JITTER;     /* [struct redrive_jitter] */
+extern const struct field_kind TYPE_TEMPLATE;   /* [const char *] "{task}:{payload.host}" */
+extern const struct field_kind TYPE_STORE;      /* [const char *] where jobs are stored */
+extern const struct field_kind TYPE_ADDRESS;    /* [const char *] host:port, or NULL for off */
+extern const struct field_kind TYPE_URL;        /* [const char *] written without its secrets */
+extern const struct field_kind TYPE_SECRET_URL; /* [const char *] written as scheme and host */
+extern const struct field_kind TYPE_TABLE;      /* [struct] `table`, in place */
+extern const struct field_kind TYPE_LIST;       /* [T *] of `table`, counted at count_offset */
+extern const struct field_kind TYPE_MAP;        /* the same; T starts with its const char *name */
 
 /* [const char *] as TYPE_ADDRESS, or `unix:` and the path of a socket */
-extern const struct field_type TYPE_HTTP_ADDRESS;
+extern const struct field_kind TYPE_HTTP_ADDRESS;
 
 /* Does nothing: for what another function binds. */
 void type_bind_later(struct binder *b, const struct field *field, const struct node *node,
@@ -37,12 +31,6 @@ void type_bind_later(struct binder *b, const struct field *field, const struct n
 void type_table_bind(struct binder *b, const struct field *field, const struct node *node,
                      void *member);
 void type_table_write(const struct field *field, const void *member, struct json_writer *w);
-/* Those of TYPE_STRING, TYPE_INT and TYPE_DOUBLE. */
-void type_string_write(const struct field *field, const void *member, struct json_writer *w);
-const char *type_int_describe(const struct field *field, char out[EXPECTS_MAX]);
-const char *type_double_describe(const struct field *field, char out[EXPECTS_MAX]);
-/* "exec, stream or http", in `out`. */
-const char *type_join(const char *const *words, size_t n, char out[EXPECTS_MAX]);
 
 #define TYPE_NAME_MAX 128
 

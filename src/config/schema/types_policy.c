@@ -33,17 +33,18 @@ static void bind_node(struct binder *b, const struct field *field, const struct 
 }
 
 /* A number, which is bound when the mode is known. */
-static const struct field_type TYPE_LATER = {FIELD_SCALAR, bind_node, NULL, .takes_all = true};
+static const struct field_kind TYPE_LATER = {
+    .form = FORM_SCALAR, .bind = bind_node, .takes_all = true};
 
 #define AT(member) offsetof(struct jitter_keys, member)
 
 static const struct field JITTER_FIELDS[] = {
-    ROW("mode", VOCABULARY, AT(mode),
+    ROW("mode", FIELD_TERM, AT(mode),
         "how the delay is scattered; a mode alone may replace the map",
         .vocabulary = VOCABULARY_JITTER, .required = true),
-    ROW("min", LATER, AT(min), "the least that `add` adds, as a share of the delay", DEFAULT("0.1"),
-        .expects = "a number from 0 to 10"),
-    ROW("max", LATER, AT(max),
+    ROW("min", TYPE_LATER, AT(min), "the least that `add` adds, as a share of the delay",
+        DEFAULT("0.1"), .expects = "a number from 0 to 10"),
+    ROW("max", TYPE_LATER, AT(max),
         "the most that `add`, `spread` or, for each retry so far, `step` puts on",
         DEFAULT("0.3, 0.1, 1s"),
         .expects = "a number for add (to 10) and spread (to 1), a duration for step"),
@@ -62,7 +63,8 @@ static void refuse_key(struct binder *b, const struct node *node, int mode, cons
 static void bind_share(struct binder *b, const char *name, double least, double most,
                        const struct node *node, double *member)
 {
-    const struct field field = {.name = name, .type = &TYPE_DOUBLE, .min = least, .max = most};
+    const struct field field = {
+        .name = name, .kind = &FIELD_DOUBLE, .min_double = least, .max_double = most};
     if (node)
         bind_field(b, &field, node, member);
 }
@@ -81,7 +83,7 @@ static void bind_numbers(struct binder *b, const struct jitter_keys *keys,
     case REDRIVE_JITTER_SPREAD: bind_share(b, "max", 0, 1, keys->max, &jitter->max); break;
     case REDRIVE_JITTER_STEP:
         if (keys->max)
-            bind_field(b, &(struct field){.name = "max", .type = &TYPE_DURATION}, keys->max,
+            bind_field(b, &(struct field){.name = "max", .kind = &FIELD_SPAN}, keys->max,
                        &jitter->step_ms);
         break;
     default: refuse_key(b, keys->max, (int)jitter->mode, "max"); break;
@@ -153,7 +155,9 @@ static void write_jitter(const struct field *field, const void *member, struct j
     json_end_object(w);
 }
 
-const struct field_type TYPE_JITTER = {FIELD_SCALAR, bind_jitter, write_jitter,
+const struct field_kind TYPE_JITTER = {.form = FORM_SCALAR,
+                                       .bind = bind_jitter,
+                                       .write = write_jitter,
                                        .expects =
                                            "true, false, auto, none, full, equal, add, spread, "
                                            "step, decorrelated, or a map of mode, min and max",
@@ -165,7 +169,7 @@ const struct field_type TYPE_JITTER = {FIELD_SCALAR, bind_jitter, write_jitter,
 static void bind_delays(struct binder *b, const struct field *field, const struct node *node,
                         void *member)
 {
-    static const struct field DELAY = {.name = "delays", .type = &TYPE_DURATION};
+    static const struct field DELAY = {.name = "delays", .kind = &FIELD_SPAN};
     struct redrive_backoff *backoff = member;
     const size_t n = node->n_children;
 
@@ -200,7 +204,9 @@ static void write_delays(const struct field *field, const void *member, struct j
     json_end_array(w);
 }
 
-const struct field_type TYPE_DELAYS = {FIELD_PART, bind_delays, write_delays,
+const struct field_kind TYPE_DELAYS = {.form = FORM_PART,
+                                       .bind = bind_delays,
+                                       .write = write_delays,
                                        .expects = "a list of durations such as [5s, 30s, 2m, 10m]"};
 
 /* ---- What a failure may be ------------------------------------------------------------------- */
@@ -311,6 +317,8 @@ static void write_match(const struct field *field, const void *member, struct js
     json_end_array(w);
 }
 
-const struct field_type TYPE_MATCH = {FIELD_PART, bind_match, write_match,
+const struct field_kind TYPE_MATCH = {.form = FORM_PART,
+                                      .bind = bind_match,
+                                      .write = write_match,
                                       .expects =
                                           "all, or a list of failure classes and error types"};

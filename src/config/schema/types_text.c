@@ -68,11 +68,13 @@ static void bind_template(struct binder *b, const struct field *field, const str
                           void *member)
 {
     if (template_ok(b, field, node))
-        TYPE_STRING.bind(b, field, node, member);
+        bind_as(b, field, &FIELD_TEXT, node, member);
 }
 
-const struct field_type TYPE_TEMPLATE = {
-    FIELD_SCALAR, bind_template, type_string_write,
+const struct field_kind TYPE_TEMPLATE = {
+    .form = FORM_SCALAR,
+    .bind = bind_template,
+    .write = field_write_text,
     .expects = "text with placeholders such as {task} or {payload.host}"};
 
 /* ---- URLs and their secrets ------------------------------------------------------------------ */
@@ -119,7 +121,7 @@ static void bind_url(struct binder *b, const struct field *field, const struct n
     if (!is_http_url(node->text))
         bind_expected(b, field, node);
     else
-        TYPE_STRING.bind(b, field, node, member);
+        bind_as(b, field, &FIELD_TEXT, node, member);
 }
 
 static void write_url(const struct field *field, const void *member, struct json_writer *w)
@@ -127,12 +129,16 @@ static void write_url(const struct field *field, const void *member, struct json
     struct str url = str_of(*(const char *const *)member);
     if (url.ptr)
         write_masked(w, field->name, url,
-                     field->type == &TYPE_SECRET_URL ? url_mask_path : url_mask);
+                     field->kind == &TYPE_SECRET_URL ? url_mask_path : url_mask);
 }
 
-const struct field_type TYPE_URL = {FIELD_SCALAR, bind_url, write_url,
+const struct field_kind TYPE_URL = {.form = FORM_SCALAR,
+                                    .bind = bind_url,
+                                    .write = write_url,
                                     .expects = "a URL that begins with http:// or https://"};
-const struct field_type TYPE_SECRET_URL = {FIELD_SCALAR, bind_url, write_url,
+const struct field_kind TYPE_SECRET_URL = {.form = FORM_SCALAR,
+                                           .bind = bind_url,
+                                           .write = write_url,
                                            .expects = "a URL that begins with http:// or https://"};
 
 /* ---- Stores ---------------------------------------------------------------------------------- */
@@ -276,7 +282,7 @@ static void bind_store(struct binder *b, const struct field *field, const struct
     }
     if (type_store_valid(node->text, &scheme) ||
         (str_is(scheme, "shards") && is_shard_list(node->text))) {
-        TYPE_STRING.bind(b, field, node, member);
+        bind_as(b, field, &FIELD_TEXT, node, member);
         return;
     }
     struct redrive_err *err = bind_error(b, node, "the value is not a store");
@@ -292,8 +298,10 @@ static void write_store(const struct field *field, const void *member, struct js
     write_masked(w, field->name, str_of(*(const char *const *)member), url_mask);
 }
 
-const struct field_type TYPE_STORE = {
-    FIELD_SCALAR, bind_store, write_store,
+const struct field_kind TYPE_STORE = {
+    .form = FORM_SCALAR,
+    .bind = bind_store,
+    .write = write_store,
     .expects = "sqlite:PATH, postgres://..., redis://..., rediss://..., memory: or {shards: [...]}",
     .takes_all = true};
 
@@ -372,7 +380,7 @@ static void bind_address(struct binder *b, const struct field *field, const stru
     else if (!split_address(node->text, &host))
         bind_expected(b, field, node);
     else
-        TYPE_STRING.bind(b, field, node, member);
+        bind_as(b, field, &FIELD_TEXT, node, member);
 }
 
 static void write_address(const struct field *field, const void *member, struct json_writer *w)
@@ -381,20 +389,24 @@ static void write_address(const struct field *field, const void *member, struct 
     json_field_cstr(w, field->name, address ? address : "off");
 }
 
-const struct field_type TYPE_ADDRESS = {
-    FIELD_SCALAR, bind_address, write_address,
+const struct field_kind TYPE_ADDRESS = {
+    .form = FORM_SCALAR,
+    .bind = bind_address,
+    .write = write_address,
     .expects = "an address such as 127.0.0.1:7070 or [::1]:7070, or off"};
 
 static void bind_http_address(struct binder *b, const struct field *field, const struct node *node,
                               void *member)
 {
     if (is_unix_address(node->text))
-        TYPE_STRING.bind(b, field, node, member);
+        bind_as(b, field, &FIELD_TEXT, node, member);
     else
         bind_address(b, field, node, member);
 }
 
-const struct field_type TYPE_HTTP_ADDRESS = {
-    FIELD_SCALAR, bind_http_address, write_address,
+const struct field_kind TYPE_HTTP_ADDRESS = {
+    .form = FORM_SCALAR,
+    .bind = bind_http_address,
+    .write = write_address,
     .expects =
         "an address such as 127.0.0.1:7070 or [::1]:7070, unix: and the path of a socket, or off"};
