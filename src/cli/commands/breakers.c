@@ -2,6 +2,7 @@
 #include "cli/commands/commands.h"
 
 #include <inttypes.h>
+#include <math.h>
 
 #include "base/err.h"
 #include "base/time/clock.h"
@@ -9,8 +10,7 @@
 #include "cli/output/figures.h"
 #include "cli/output/term.h"
 #include "cli/remote/remote.h"
-#include "cli/shared/session.h"
-#include "engine/gates/view.h"
+#include "cli/shared/answer.h"
 #include "engine/verbs/control.h"
 
 struct breakers_options {
@@ -40,75 +40,60 @@ static const char *tenant_of(const struct cli *cli)
     return options->tenant;
 }
 
-/* With those that tasks declare, met by a job or not. */
-static int read_all(const struct session *session, struct str tenant, struct breaker_page *ret,
-                    struct redrive_err *err)
-{
-    if (session->remote)
-        return remote_breakers(session->remote, ret, err);
-    const int64_t now_ms = session_now_ms(session);
-    int rc = breakers_read(session->store, tenant, now_ms, ret, err);
-    if (rc == 0)
-        rc = breakers_add_declared(session->config, tenant, now_ms, ret, err);
-    return rc < 0 ? rc : breakers_count_parked(session->store, tenant, ret, err);
-}
-
 /* ---- list ------------------------------------------------------------------------------------ */
 
-struct breaker_list {
-    struct breaker_page page;
-    int64_t now_ms;
-};
-
-static void add_breaker_json(struct json_writer *w, const void *list, size_t i)
+/* In the color of its state; one that only a newer server knows has none. */
+static enum style style_of(struct str state)
 {
-    breaker_write_json(w, &((const struct breaker_list *)list)->page.breakers[i]);
+    const int number = vocabulary_find(VOCABULARY_BREAKER_STATE, state);
+    return number < 0 ? STYLE_PLAIN : figure_breaker_style((enum redrive_breaker_state)number);
 }
 
-/* Below 0: it is not known. */
-static void add_share(struct table *t, double share)
+/* One that is not there is not known. */
+static void add_share(struct table *t, const struct object *breaker, const char *name)
 {
+    const double share = object_double(breaker, name, -1);
     if (share < 0)
         table_add(t, "-");
     else
         table_addf(t, "%.0f %%", 100 * share);
 }
 
-static void add_breaker_row(struct table *t, const void *list, size_t i)
+static void add_breaker(struct table *t, const struct object *breaker, const void *ctx)
 {
-    const struct breaker_list *breakers = list;
-    const struct breaker_info *b = &breakers->page.breakers[i];
-    const struct redrive_breaker_status *s = &b->status;
+    const int64_t now_ms = *(const int64_t *)ctx;
+    const struct object thresholds = object_object(breaker, "thresholds");
+    const struct str state = object_text(breaker, "state");
+    const int64_t failures = object_int(breaker, "failure_count");
+    const int64_t most = object_int(&thresholds, "failure_threshold");
     char text[FIGURE_MAX];
-    table_add_styled(t, figure_breaker_style(s->state), redrive_breaker_state_name(s->state));
-    if (s->config.failure_threshold == 0)
-        table_addf(t, "%u/-", s->failure_count);
+    table_add_styled(t, style_of(state), arena_dup(breaker->arena, state));
+    if (most == 0)
+        table_addf(t, "%" PRId64 "/-", failures);
     else
-        table_addf(t, "%u/%u", s->failure_count, s->config.failure_threshold);
-    add_share(t, s->rate);
-    add_share(t, s->slow_rate);
-    table_add(t, figure_since(s->opened_at_ms, breakers->now_ms, text));
-    table_add(t, b->is_idle ? "next job" : figure_until(s->next_probe_ms, breakers->now_ms, text));
-    table_addf(t, "%" PRIu64, b->parked);
-    table_add_str(t, b->tenant);
-    table_add_str(t, b->key);
+        table_addf(t, "%" PRId64 "/%" PRId64, failures, most);
+    add_share(t, breaker, "failure_rate");
+    add_share(t, breaker, "slow_rate");
+    table_add(t, figure_since(object_time(breaker, "opened_at"), now_ms, text));
+    table_add(t, object_bool(breaker, "idle")
+                     ? "next job"
+                     : figure_until(object_time(breaker, "next_probe_at"), now_ms, text));
+    table_addf(t, "%" PRId64, object_int(breaker, "parked"));
+    table_add_str(t, object_text(breaker, "tenant"));
+    table_add_str(t, object_text(breaker, "key"));
 }
 
 static int run_list(struct cli *cli, struct session *session, struct redrive_err *err)
 {
-    struct breaker_list breakers = {.now_ms = session_now_ms(session)};
-    struct listing listing = {
+    const int64_t now_ms = session_now_ms(session);
+    const struct answer_table table = {
         .columns = "STATE|>FAILURES|>RATE|>SLOW|>OPENED|>PROBE IN|>PARKED|TENANT|KEY",
-        .item = add_breaker_json,
-        .row = add_breaker_row,
-        .list = &breakers,
+        .row = add_breaker,
+        .ctx = &now_ms,
     };
-    int rc = read_all(session, str_of(tenant_of(cli)), &breakers.page, err);
-    listing.n = breakers.page.n;
-    if (rc == 0)
-        rc = cli_list(cli, &listing, err);
-    breaker_page_release(&breakers.page);
-    return rc;
+    RELEASED_BY(answer_release) struct answer breakers = {0};
+    int rc = answer_read(session, &API_BREAKERS, str_of(tenant_of(cli)), &breakers, err);
+    return rc == 0 ? answer_print_list(cli, &breakers, &table, err) : rc;
 }
 
 /* ---- One breaker ----------------------------------------------------------------------------- */
@@ -121,76 +106,122 @@ static void show_share(const char *label, double share, struct buf *out)
         buf_printf(out, "  %-18s %.0f %%", label, 100 * share);
 }
 
-static void show_rates(const struct redrive_breaker_status *s, struct buf *out)
+/* A member that has seconds, as a duration. */
+static const char *span_of(const struct object *o, const char *name, char out[DURATION_TEXT_MAX])
 {
-    const struct redrive_breaker_config *c = &s->config;
-    char window[DURATION_TEXT_MAX];
-    show_share("failure rate", s->rate, out);
-    if (c->window_calls > 0)
-        buf_printf(out, ", opens at %.0f %% of the last %u calls, of %u at the least\n",
-                   100 * c->failure_rate, c->window_calls,
-                   c->min_calls < c->window_calls ? c->min_calls : c->window_calls);
+    return duration_format(llround(1000 * object_double(o, name, 0)), out);
+}
+
+static void show_rates(const struct object *breaker, const struct object *thresholds,
+                       struct buf *out)
+{
+    const int64_t window_calls = object_int(thresholds, "window_calls");
+    const int64_t min_calls = object_int(thresholds, "min_calls");
+    const double rate = 100 * object_double(thresholds, "failure_rate", 0);
+    const double slow_rate = 100 * object_double(thresholds, "slow_rate", 0);
+    char text[DURATION_TEXT_MAX];
+    show_share("failure rate", object_double(breaker, "failure_rate", -1), out);
+    if (window_calls > 0)
+        buf_printf(
+            out, ", opens at %.0f %% of the last %" PRId64 " calls, of %" PRId64 " at the least\n",
+            rate, window_calls, min_calls < window_calls ? min_calls : window_calls);
     else
-        buf_printf(out, ", opens at %.0f %% of %u calls in %s\n", 100 * c->failure_rate,
-                   c->min_calls, duration_format(c->window_ms, window));
-    if (c->slow_call_ms == 0 || c->slow_rate == 0)
+        buf_printf(out, ", opens at %.0f %% of %" PRId64 " calls in %s\n", rate, min_calls,
+                   span_of(thresholds, "window", text));
+    if (object_double(thresholds, "slow_call", 0) == 0 || slow_rate == 0)
         return;
-    show_share("slow calls", s->slow_rate, out);
-    buf_printf(out, ", longer than %s; opens at %.0f %%\n",
-               duration_format(c->slow_call_ms, window), 100 * c->slow_rate);
+    show_share("slow calls", object_double(breaker, "slow_rate", -1), out);
+    buf_printf(out, ", longer than %s; opens at %.0f %%\n", span_of(thresholds, "slow_call", text),
+               slow_rate);
+}
+
+static void show_probes(const struct object *breaker, const struct object *thresholds,
+                        struct buf *out)
+{
+    const int64_t succeeded = object_int(breaker, "success_count");
+    const double rate = object_double(thresholds, "half_open_rate", 0);
+    if (rate > 0)
+        buf_printf(out,
+                   "  probes succeeded   %" PRId64 " of %" PRId64
+                   ", opens again at %.0f %% failures\n",
+                   succeeded, object_int(thresholds, "half_open_max"), 100 * rate);
+    else
+        buf_printf(out, "  probes succeeded   %" PRId64 ", closes at %" PRId64 "\n", succeeded,
+                   object_int(thresholds, "success_threshold"));
+}
+
+static void show_times(const struct object *breaker, int64_t now_ms, struct buf *out)
+{
+    const int64_t opened_ms = object_time(breaker, "opened_at");
+    const int64_t probe_ms = object_time(breaker, "next_probe_at");
+    char at[CLOCK_TEXT_MAX], text[FIGURE_MAX];
+    if (opened_ms != 0)
+        buf_printf(out, "  last opened        %s (%s ago)\n", clock_format(opened_ms, at),
+                   figure_since(opened_ms, now_ms, text));
+    if (probe_ms != 0)
+        buf_printf(out, "  next probe         %s (%s)\n", clock_format(probe_ms, at),
+                   figure_until(probe_ms, now_ms, text));
 }
 
 /* One breaker, at a time. */
 struct shown_breaker {
-    const struct breaker_info *info;
+    struct object breaker;
+    struct str json;
     int64_t now_ms;
 };
 
 static void show_as_json(struct json_writer *w, const void *thing)
 {
-    breaker_write_json(w, ((const struct shown_breaker *)thing)->info);
+    json_put_raw(w, ((const struct shown_breaker *)thing)->json);
 }
 
 static void show_as_text(struct buf *out, const struct term *term, const void *thing)
 {
-    const struct breaker_info *b = ((const struct shown_breaker *)thing)->info;
-    const int64_t now_ms = ((const struct shown_breaker *)thing)->now_ms;
-    const struct redrive_breaker_status *s = &b->status;
-    const struct redrive_breaker_config *c = &s->config;
-    char at[CLOCK_TEXT_MAX], text[FIGURE_MAX];
-    text_add_clean(out, b->key);
+    const struct shown_breaker *shown = thing;
+    const struct object *breaker = &shown->breaker;
+    const struct object thresholds = object_object(breaker, "thresholds");
+    const struct str state = object_text(breaker, "state");
+    const int64_t most = object_int(&thresholds, "failure_threshold");
+    const double release_rate = object_double(breaker, "release_rate", 0);
+    char text[FIGURE_MAX];
+    text_add_clean(out, object_text(breaker, "key"));
     buf_puts(out, ": ");
-    style_add(out, term->color, figure_breaker_style(s->state),
-              str_of(redrive_breaker_state_name(s->state)));
-    buf_printf(out, "\n  failures in a row  %u", s->failure_count);
-    if (c->failure_threshold > 0)
-        buf_printf(out, ", opens at %u", c->failure_threshold);
+    style_add(out, term->color, style_of(state), state);
+    buf_printf(out, "\n  failures in a row  %" PRId64, object_int(breaker, "failure_count"));
+    if (most > 0)
+        buf_printf(out, ", opens at %" PRId64, most);
     buf_putc(out, '\n');
-    show_rates(s, out);
-    if (c->half_open_rate > 0)
-        buf_printf(out, "  probes succeeded   %u of %u, opens again at %.0f %% failures\n",
-                   s->success_count, c->half_open_max, 100 * c->half_open_rate);
-    else
-        buf_printf(out, "  probes succeeded   %u, closes at %u\n", s->success_count,
-                   c->success_threshold);
-    if (s->opened_at_ms != 0)
-        buf_printf(out, "  last opened        %s (%s ago)\n", clock_format(s->opened_at_ms, at),
-                   figure_since(s->opened_at_ms, now_ms, text));
-    if (s->next_probe_ms != 0)
-        buf_printf(out, "  next probe         %s (%s)\n", clock_format(s->next_probe_ms, at),
-                   figure_until(s->next_probe_ms, now_ms, text));
-    buf_printf(out, "  parked jobs        %" PRIu64 "\n", b->parked);
-    if (b->release_rate > 0)
-        buf_printf(out, "  lets go            %s jobs/s\n", figure_rate(b->release_rate, text));
-    buf_printf(out, "  on open            %s\n", redrive_on_open_name(c->on_open));
+    show_rates(breaker, &thresholds, out);
+    show_probes(breaker, &thresholds, out);
+    show_times(breaker, shown->now_ms, out);
+    buf_printf(out, "  parked jobs        %" PRId64 "\n", object_int(breaker, "parked"));
+    if (release_rate > 0)
+        buf_printf(out, "  lets go            %s jobs/s\n", figure_rate(release_rate, text));
+    buf_puts(out, "  on open            ");
+    text_add_clean(out, object_text(&thresholds, "on_open"));
+    buf_putc(out, '\n');
 }
 
-static int unknown_key(const struct breaker_page *page, const char *key, struct redrive_err *err)
+/* Its number among the items, or a negative code. */
+static ptrdiff_t find_breaker(struct answer *breakers, struct str tenant, struct str key)
+{
+    for (size_t i = 0; i < breakers->n; i++) {
+        const struct object breaker = answer_item(breakers, i, &breakers->arena);
+        if (str_eq(object_text(&breaker, "key"), key) &&
+            str_eq(object_text(&breaker, "tenant"), tenant))
+            return (ptrdiff_t)i;
+    }
+    return -1;
+}
+
+static int unknown_key(struct answer *breakers, const char *key, struct redrive_err *err)
 {
     struct words words = WORDS_INIT;
     int rc = err_set(err, REDRIVE_E_NOT_FOUND, "there is no breaker '%s'", key);
-    for (size_t i = 0; i < page->n; i++)
-        words_add(&words, "", page->breakers[i].key);
+    for (size_t i = 0; i < breakers->n; i++) {
+        const struct object breaker = answer_item(breakers, i, &breakers->arena);
+        words_add(&words, "", object_text(&breaker, "key"));
+    }
     err_detail(err, "a breaker that no task declares comes to be with the first job that meets it");
     words_hint(&words, key, "see which there are: redrive breakers list", err);
     return rc;
@@ -214,40 +245,41 @@ static struct str tenant_meant(const struct cli *cli, const struct session *sess
     return str_of(named ? named : ENGINE_TENANT_DEFAULT);
 }
 
-/* Finds the breaker, does to it what is asked, and shows it as it then is. */
-static int move(struct cli *cli, struct session *session, struct breaker_page *page,
+static int show(struct cli *cli, const struct session *session, struct answer *breakers, size_t i,
                 struct redrive_err *err)
+{
+    const struct shown_breaker shown = {
+        .breaker = answer_item(breakers, i, &breakers->arena),
+        .json = breakers->items[i],
+        .now_ms = session_now_ms(session),
+    };
+    return cli_show(cli, &shown, show_as_json, show_as_text, err);
+}
+
+/* Finds the breaker, does to it what is asked, and shows it as it then is. */
+static int run_verb(struct cli *cli, struct session *session, struct redrive_err *err)
 {
     const enum breaker_verb verb = (enum breaker_verb)cli_variant(cli);
     const char *key = cli->invocation.args[0];
     const struct str tenant = tenant_meant(cli, session);
-    int rc = read_all(session, tenant, page, err);
-    if (rc < 0)
-        return rc;
-    if (!breakers_find(page, tenant, str_of(key)))
-        return unknown_key(page, key, err);
-    if (verb != BREAKER_LOOK) {
-        rc = apply_verb(session, tenant, str_of(key), verb, err);
-        if (rc == 0)
-            rc = read_all(session, tenant, page, err);
-    }
-    if (rc < 0)
-        return rc;
-    const struct shown_breaker shown = {
-        .info = breakers_find(page, tenant, str_of(key)),
-        .now_ms = session_now_ms(session),
-    };
-    return shown.info ? cli_show(cli, &shown, show_as_json, show_as_text, err)
-                      : unknown_key(page, key, err);
-}
-
-static int run_verb(struct cli *cli, struct session *session, struct redrive_err *err)
-{
-    RELEASED_BY(breaker_page_release) struct breaker_page page = {0};
+    RELEASED_BY(answer_release) struct answer before = {0};
+    RELEASED_BY(answer_release) struct answer after = {0};
     /* The command itself prints what it has done to the breaker. */
     if (cli->globals->log_level < 0)
         session->log.level = LOG_LEVEL_ERROR;
-    return move(cli, session, &page, err);
+    int rc = answer_read(session, &API_BREAKERS, tenant, &before, err);
+    const ptrdiff_t i = rc == 0 ? find_breaker(&before, tenant, str_of(key)) : -1;
+    if (rc < 0 || i < 0)
+        return rc < 0 ? rc : unknown_key(&before, key, err);
+    if (verb == BREAKER_LOOK)
+        return show(cli, session, &before, (size_t)i, err);
+    rc = apply_verb(session, tenant, str_of(key), verb, err);
+    if (rc == 0)
+        rc = answer_read(session, &API_BREAKERS, tenant, &after, err);
+    const ptrdiff_t now = rc == 0 ? find_breaker(&after, tenant, str_of(key)) : -1;
+    if (rc < 0 || now < 0)
+        return rc < 0 ? rc : unknown_key(&after, key, err);
+    return show(cli, session, &after, (size_t)now, err);
 }
 
 static const struct command CMD_LIST = {

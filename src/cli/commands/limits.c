@@ -3,9 +3,7 @@
 
 #include <inttypes.h>
 
-#include "cli/remote/remote.h"
-#include "cli/shared/session.h"
-#include "engine/gates/view.h"
+#include "cli/shared/answer.h"
 
 struct limits_options {
     const char *tenant;
@@ -17,74 +15,60 @@ static const struct field OPTIONS[] = {
     {0},
 };
 
-static void add_limit_json(struct json_writer *w, const void *list, size_t i)
+/* The jobs that run, and how many may; of an adaptive limit with its bounds. */
+static void add_running(struct table *t, const struct object *limit)
 {
-    limit_write_json(w, &((const struct limit_page *)list)->limits[i]);
-}
-
-static void add_running(struct table *t, const struct slots *slots,
-                        const struct adaptive_config *adaptive)
-{
-    if (slots->max == 0)
-        table_addf(t, "%u", slots->used);
-    else if (adaptive_is_set(adaptive))
-        table_addf(t, "%u/%u (%u to %u)", slots->used, slots->max, adaptive->floor,
-                   adaptive->ceiling);
+    const int64_t running = object_int(limit, "running"), most = object_int(limit, "concurrency");
+    const int64_t floor = object_int(limit, "min_concurrency");
+    if (most == 0)
+        table_addf(t, "%" PRId64, running);
+    else if (floor > 0)
+        table_addf(t, "%" PRId64 "/%" PRId64 " (%" PRId64 " to %" PRId64 ")", running, most, floor,
+                   object_int(limit, "max_concurrency"));
     else
-        table_addf(t, "%u/%u", slots->used, slots->max);
+        table_addf(t, "%" PRId64 "/%" PRId64, running, most);
 }
 
 /* What was used, and how many retries may start now. */
-static void add_budget(struct table *t, const struct limit_info *limit)
+static void add_budget(struct table *t, const struct object *budget)
 {
-    const struct budget_config *config = &limit->budget.config;
-    const struct budget_status *budget = &limit->budget.status;
-    if (!budget_is_set(config)) {
+    const double tokens = object_double(budget, "max_tokens", 0);
+    if (!budget->members) {
         table_add(t, "-");
         table_add(t, "-");
         return;
     }
-    if (config->max_tokens > 0)
-        table_addf(t, "%.1f/%g tokens", budget->tokens, config->max_tokens);
+    if (tokens > 0)
+        table_addf(t, "%.1f/%g tokens", object_double(budget, "tokens", 0), tokens);
     else
-        table_addf(t, "%u for %u", budget->retries, budget->firsts);
-    table_addf(t, "%u", budget->room);
+        table_addf(t, "%" PRId64 " for %" PRId64, object_int(budget, "retries"),
+                   object_int(budget, "first_attempts"));
+    table_addf(t, "%" PRId64, object_int(budget, "room"));
 }
 
-static void add_limit_row(struct table *t, const void *list, size_t i)
+static void add_limit(struct table *t, const struct object *limit, const void *ctx)
 {
-    const struct limit_info *limit = &((const struct limit_page *)list)->limits[i];
-    char rate[RATE_TEXT_MAX];
-    add_running(t, &limit->slots, &limit->adaptive);
-    table_add(t, limit->rate.count > 0 ? rate_text(&limit->rate, rate) : "-");
-    add_budget(t, limit);
-    table_addf(t, "%" PRIu64, limit->parked);
-    table_add_str(t, limit->tenant);
-    table_add_str(t, limit->key);
-}
-
-static int read_limits(const struct session *session, const char *tenant, struct limit_page *ret,
-                       struct redrive_err *err)
-{
-    if (session->remote)
-        return remote_limits(session->remote, ret, err);
-    int rc = limits_read(session->store, str_of(tenant), session_now_ms(session), ret, err);
-    return rc < 0 ? rc : limits_count_parked(session->store, str_of(tenant), ret, err);
+    const struct object budget = object_object(limit, "retry_budget");
+    const struct str rate = object_text(limit, "rate");
+    (void)ctx;
+    add_running(t, limit);
+    table_add_str(t, rate.ptr ? rate : STR("-"));
+    add_budget(t, &budget);
+    table_addf(t, "%" PRId64, object_int(limit, "parked"));
+    table_add_str(t, object_text(limit, "tenant"));
+    table_add_str(t, object_text(limit, "key"));
 }
 
 static int run_list(struct cli *cli, struct session *session, struct redrive_err *err)
 {
-    const struct limits_options *options = cli->invocation.values[1];
-    RELEASED_BY(limit_page_release) struct limit_page page = {0};
-    struct listing listing = {
+    static const struct answer_table LIMITS = {
         .columns = ">RUNNING|>RATE|>RETRIES|>ROOM|>PARKED|TENANT|KEY",
-        .item = add_limit_json,
-        .row = add_limit_row,
-        .list = &page,
+        .row = add_limit,
     };
-    int rc = read_limits(session, options->tenant, &page, err);
-    listing.n = page.n;
-    return rc == 0 ? cli_list(cli, &listing, err) : rc;
+    const struct limits_options *options = cli->invocation.values[1];
+    RELEASED_BY(answer_release) struct answer answer = {0};
+    int rc = answer_read(session, &API_LIMITS, str_of(options->tenant), &answer, err);
+    return rc == 0 ? answer_print_list(cli, &answer, &LIMITS, err) : rc;
 }
 
 static const struct command CMD_LIST = {

@@ -6,9 +6,8 @@
 #include "base/err.h"
 #include "cli/output/figures.h"
 #include "cli/remote/remote.h"
-#include "cli/shared/session.h"
+#include "cli/shared/answer.h"
 #include "engine/verbs/control.h"
-#include "server/rest/body/views.h"
 
 struct queue_options {
     const char *tenant;
@@ -26,14 +25,11 @@ static const struct field PAUSE_OPTIONS[] = {
     {0},
 };
 
-static int read_queues(const struct cli *cli, const struct session *session, struct count_page *ret,
+static int read_queues(const struct cli *cli, const struct session *session, struct answer *ret,
                        struct redrive_err *err)
 {
     const struct queue_options *options = invocation_options(&cli->invocation);
-    struct store *store = session->store;
-    if (session->remote)
-        return remote_queues(session->remote, ret, err);
-    return store_ops(store)->counts(store, COUNT_QUEUES, str_of(options->tenant), ret, err);
+    return answer_read(session, &API_QUEUES, str_of(options->tenant), ret, err);
 }
 
 /* ---- list ------------------------------------------------------------------------------------ */
@@ -53,108 +49,104 @@ static const struct {
 _Static_assert(N_STATES == REDRIVE_STATE_COUNT, "every state has a column");
 
 struct queue_list {
-    struct count_page page;
-    unsigned shown; /* which states have a column */
+    unsigned shown; /* which states have a column, by their place in the table */
     int64_t now_ms;
 };
 
-static void add_queue_json(struct json_writer *w, const void *list, size_t i)
-{
-    view_queue(w, &((const struct queue_list *)list)->page.counts[i]);
-}
-
 /* The states that jobs are in, and those that are always shown: a table has to fit. */
-static unsigned states_to_show(const struct count_page *page)
+static unsigned states_to_show(struct answer *queues)
 {
-    unsigned shown = 1u << REDRIVE_STATE_QUEUED | 1u << REDRIVE_STATE_RUNNING;
-    for (size_t i = 0; i < page->n; i++)
-        for (int state = 0; state < REDRIVE_STATE_COUNT; state++)
-            if (page->counts[i].by_state[state] > 0)
-                shown |= 1u << state;
+    unsigned shown = 1u << 0 | 1u << 1; /* queued and running */
+    for (size_t i = 0; i < queues->n; i++) {
+        const struct object queue = answer_item(queues, i, &queues->arena);
+        for (size_t k = 0; k < N_STATES; k++)
+            if (object_int(&queue, redrive_state_name(STATES[k].state)) > 0)
+                shown |= 1u << k;
+    }
     return shown;
 }
 
-static void add_queue_row(struct table *t, const void *list, size_t i)
+static void add_queue(struct table *t, const struct object *queue, const void *ctx)
 {
-    const struct queue_list *queues = list;
-    const struct job_count *q = &queues->page.counts[i];
+    const struct queue_list *list = ctx;
+    const int64_t oldest_ms = object_time(queue, "oldest_ready");
+    const int64_t due_ms = object_time(queue, "next_due");
     char text[WHEN_TEXT_MAX];
-    table_add_str(t, q->queue);
-    table_add_str(t, q->tenant);
-    if (q->paused)
+    table_add_str(t, object_text(queue, "queue"));
+    table_add_str(t, object_text(queue, "tenant"));
+    if (object_bool(queue, "paused"))
         table_add_styled(t, STYLE_YELLOW, "paused");
     else
         table_add(t, "open");
     for (size_t k = 0; k < N_STATES; k++)
-        if (queues->shown & 1u << STATES[k].state)
-            table_addf(t, "%" PRIu64, q->by_state[STATES[k].state]);
-    int64_t age_ms = queues->now_ms - q->oldest_ready_ms;
-    table_add(t, q->oldest_ready_ms ? when_span(age_ms > 0 ? age_ms : 0, text) : "-");
-    if (q->next_due_ms == 0)
+        if (list->shown & 1u << k)
+            table_addf(t, "%" PRId64, object_int(queue, redrive_state_name(STATES[k].state)));
+    const int64_t age_ms = list->now_ms - oldest_ms;
+    table_add(t, oldest_ms ? when_span(age_ms > 0 ? age_ms : 0, text) : "-");
+    if (due_ms == 0)
         table_add(t, "-");
-    else if (q->next_due_ms <= queues->now_ms)
+    else if (due_ms <= list->now_ms)
         table_add(t, "now");
     else
-        table_addf(t, "in %s", when_span(q->next_due_ms - queues->now_ms, text));
+        table_addf(t, "in %s", when_span(due_ms - list->now_ms, text));
 }
 
-static int print_queues(struct cli *cli, const struct queue_list *queues, struct redrive_err *err)
+static int print_queues(struct cli *cli, const struct session *session, struct answer *queues,
+                        struct redrive_err *err)
 {
+    const struct queue_list list = {states_to_show(queues), session_now_ms(session)};
     char room[256]; /* more than all titles together */
     struct buf columns;
     buf_init_fixed(&columns, room, sizeof room);
     buf_puts(&columns, "QUEUE|TENANT|STATE");
     for (size_t i = 0; i < N_STATES; i++)
-        if (queues->shown & 1u << STATES[i].state)
+        if (list.shown & 1u << i)
             buf_printf(&columns, "|>%s", STATES[i].title);
     buf_puts(&columns, "|>OLDEST READY|>NEXT DUE");
-    const struct listing listing = {
+    const struct answer_table table = {
         .columns = buf_cstr(&columns),
-        .n = queues->page.n,
-        .item = add_queue_json,
-        .row = add_queue_row,
-        .list = queues,
+        .row = add_queue,
+        .ctx = &list,
     };
-    return cli_list(cli, &listing, err);
+    return answer_print_list(cli, queues, &table, err);
 }
 
 static int run_list(struct cli *cli, struct session *session, struct redrive_err *err)
 {
-    struct queue_list queues = {.now_ms = session_now_ms(session)};
-    int rc = read_queues(cli, session, &queues.page, err);
-    queues.shown = states_to_show(&queues.page);
-    if (rc == 0)
-        rc = print_queues(cli, &queues, err);
-    count_page_release(&queues.page);
-    return rc;
+    RELEASED_BY(answer_release) struct answer queues = {0};
+    int rc = read_queues(cli, session, &queues, err);
+    return rc == 0 ? print_queues(cli, session, &queues, err) : rc;
 }
 
 /* ---- pause, resume --------------------------------------------------------------------------- */
 
-/* What the queue was before: NULL when it has neither jobs nor a pause. */
-static const struct job_count *find_queue(const struct count_page *page, const char *name)
+/* A queue that has neither jobs nor a pause has no members. */
+static struct object find_queue(struct answer *queues, const char *name)
 {
-    for (size_t i = 0; i < page->n; i++)
-        if (str_is(page->counts[i].queue, name))
-            return &page->counts[i];
-    return NULL;
+    for (size_t i = 0; i < queues->n; i++) {
+        const struct object queue = answer_item(queues, i, &queues->arena);
+        if (str_is(object_text(&queue, "queue"), name))
+            return queue;
+    }
+    return (struct object){0};
 }
 
 /* A pause of a queue without jobs is no error, but may be a misspelt name. */
-static void note_unused(struct cli *cli, const struct count_page *page, const char *name)
+static void note_unused(struct cli *cli, struct answer *queues, const char *name)
 {
     struct words names = WORDS_INIT;
     struct redrive_err note;
-    for (size_t i = 0; i < page->n; i++)
-        words_add(&names, "", page->counts[i].queue);
+    for (size_t i = 0; i < queues->n; i++) {
+        const struct object queue = answer_item(queues, i, &queues->arena);
+        words_add(&names, "", object_text(&queue, "queue"));
+    }
     err_set(&note, REDRIVE_E_NOT_FOUND, "no job is or was in a queue '%s'", name);
     words_hint(&names, name, "", &note);
     cli_warn(cli, &note);
 }
 
-static void say(struct cli *cli, const char *name, const struct job_count *before, bool pause)
+static void say(struct cli *cli, const char *name, bool was_paused, bool pause)
 {
-    bool was_paused = before && before->paused;
     if (was_paused == pause)
         cli_say(cli, "queue %s %s\n", name, pause ? "was paused already" : "was not paused");
     else if (!pause)
@@ -189,15 +181,15 @@ static int set_pause(struct cli *cli, struct session *session, struct redrive_er
 {
     const char *name = cli->invocation.args[0];
     const bool pause = cli_variant(cli);
-    RELEASED_BY(count_page_release) struct count_page page = {0};
-    int rc = read_queues(cli, session, &page, err);
+    RELEASED_BY(answer_release) struct answer queues = {0};
+    int rc = read_queues(cli, session, &queues, err);
     if (rc == 0)
         rc = apply_pause(cli, session, name, pause, err);
     if (rc == 0) {
-        const struct job_count *before = find_queue(&page, name);
-        if (!before)
-            note_unused(cli, &page, name);
-        say(cli, name, before, pause);
+        const struct object before = find_queue(&queues, name);
+        if (!before.members)
+            note_unused(cli, &queues, name);
+        say(cli, name, object_bool(&before, "paused"), pause);
     }
     return rc;
 }

@@ -1,37 +1,9 @@
-/* figures.c - queues, breakers, limits, workers and statistics of a server, read back into structs.
+/* figures.c - breakers, workers and statistics of a server, read back into structs.
  */
 #include "cli/remote/remote.h"
 
 #include "base/err.h"
 #include "core/classify/fingerprint.h"
-
-/* ---- Queues ---------------------------------------------------------------------------------- */
-
-/* Rows for each state, of an array that begins at `base`. */
-#define STATE_ROW(name, text) {text, UNPACK_U64, REDRIVE_STATE_##name * sizeof(uint64_t)},
-static const struct unpack SIZES[] = {REDRIVE_STATE_MAP(STATE_ROW){0}};
-
-#define COUNT(m)                    offsetof(struct job_count, m)
-#define QUEUE_STATE_ROW(name, text) {text, UNPACK_U64, COUNT(by_state[REDRIVE_STATE_##name])},
-static const struct unpack QUEUE[] = {
-    {"queue", UNPACK_STR, COUNT(queue)},
-    {"tenant", UNPACK_STR, COUNT(tenant)},
-    {"paused", UNPACK_BOOL, COUNT(paused)},
-    {"oldest_ready", UNPACK_TIME, COUNT(oldest_ready_ms)},
-    {"next_due", UNPACK_TIME, COUNT(next_due_ms)},
-    REDRIVE_STATE_MAP(QUEUE_STATE_ROW){0},
-};
-
-int remote_queues(struct remote *remote, struct count_page *ret, struct redrive_err *err)
-{
-    struct unpack_list list = {0};
-    count_page_release(ret);
-    int rc = remote_get_list(remote, "/queues", QUEUE, sizeof *ret->counts, NULL, &ret->arena,
-                             &list, err);
-    ret->counts = list.rows;
-    ret->n = rc < 0 ? 0 : list.n;
-    return rc;
-}
 
 /* ---- Breakers -------------------------------------------------------------------------------- */
 
@@ -82,45 +54,6 @@ int remote_breakers(struct remote *remote, struct breaker_page *ret, struct redr
     ret->breakers = list.rows;
     ret->n = rc < 0 ? 0 : list.n;
     return rc;
-}
-
-/* ---- Limits ---------------------------------------------------------------------------------- */
-
-struct written_limit {
-    struct limit_info info;
-    struct str rate;
-};
-
-#define LIMIT(m) offsetof(struct written_limit, m)
-static const struct unpack LIMITS[] = {
-    {"key", UNPACK_STR, LIMIT(info.key)},
-    {"tenant", UNPACK_STR, LIMIT(info.tenant)},
-    {"rate", UNPACK_STR, LIMIT(rate)},
-    {"concurrency", UNPACK_U32, LIMIT(info.slots.max)},
-    {"min_concurrency", UNPACK_U32, LIMIT(info.adaptive.floor)},
-    {"max_concurrency", UNPACK_U32, LIMIT(info.adaptive.ceiling)},
-    {"running", UNPACK_U32, LIMIT(info.slots.used)},
-    {"parked", UNPACK_U64, LIMIT(info.parked)},
-    {"retry_budget", UNPACK_OBJECT, LIMIT(info.budget), .object = UNPACK_BUDGET},
-    {0},
-};
-
-int remote_limits(struct remote *remote, struct limit_page *ret, struct redrive_err *err)
-{
-    struct unpack_list list = {0};
-    limit_page_release(ret);
-    int rc = remote_get_list(remote, "/limits", LIMITS, sizeof(struct written_limit), NULL,
-                             &ret->arena, &list, err);
-    const struct written_limit *written = list.rows;
-    if (rc == 0 && list.n > 0)
-        ret->limits = arena_array(&ret->arena, list.n, sizeof *ret->limits);
-    for (size_t i = 0; i < list.n && ret->limits; i++) {
-        ret->limits[ret->n] = written[i].info;
-        if (written[i].rate.len > 0)
-            (void)rate_parse(written[i].rate, &ret->limits[ret->n].rate, NULL);
-        ret->n++;
-    }
-    return rc == 0 && ret->arena.failed ? err_nomem(err) : rc;
 }
 
 /* ---- Health ---------------------------------------------------------------------------------- */
@@ -176,6 +109,12 @@ static const struct unpack WORKERS[] = {
     {"p99", UNPACK_MS, WORKER(p99_ms)},
     {0},
 };
+
+/* Rows for each state, of an array that begins at `base`. */
+#define STATE_ROW(name, text) {text, UNPACK_U64, REDRIVE_STATE_##name * sizeof(uint64_t)},
+static const struct unpack SIZES[] = {REDRIVE_STATE_MAP(STATE_ROW){0}};
+
+#define COUNT(m) offsetof(struct job_count, m)
 
 /* An age, or -1; the stats have the time since when. */
 static const struct unpack FIGURES_OF_QUEUE[] = {

@@ -210,7 +210,7 @@ static int restore_history(struct str json, struct attempt_page *ret, struct red
 }
 
 #define BUDGET(m) offsetof(struct budget_info, m)
-const struct unpack UNPACK_BUDGET[] = {
+static const struct unpack BUDGETS[] = {
     {.key = "ratio", UNPACK_DOUBLE, BUDGET(config.ratio)},
     {.key = "window", UNPACK_SPAN, BUDGET(config.window_ms)},
     {.key = "first_attempts", UNPACK_U32, BUDGET(status.firsts)},
@@ -237,7 +237,7 @@ static const struct unpack GATES[] = {
     {.key = "rate", UNPACK_STR, GATE(rate)},
     {.key = "concurrency", UNPACK_U32, GATE(gate.slots.max)},
     {.key = "running", UNPACK_U32, GATE(gate.slots.used)},
-    {.key = "retry_budget", UNPACK_OBJECT, GATE(gate.budget), .object = UNPACK_BUDGET},
+    {.key = "retry_budget", UNPACK_OBJECT, GATE(gate.budget), .object = BUDGETS},
     {.key = "may_go_at", UNPACK_TIME, GATE(gate.may_go_ms)},
     {0},
 };

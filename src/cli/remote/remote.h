@@ -123,18 +123,11 @@ int remote_tasks(struct remote *remote, struct arena *arena, struct remote_task 
 
 /* The members of a job's last error, for other tables. */
 extern const struct unpack UNPACK_JOB_ERROR[];
-extern const struct unpack UNPACK_BUDGET[]; /* [struct budget_info] */
 
 /* ---- What a server counts (remote/figures.c) ------------------------------------------------- */
 
-/* As COUNT_QUEUES. */
-int remote_queues(struct remote *remote, struct count_page *ret, struct redrive_err *err);
-
 /* With those that tasks of the server's configuration declare, and with the parked jobs of each. */
 int remote_breakers(struct remote *remote, struct breaker_page *ret, struct redrive_err *err);
-
-/* With the parked jobs of each. */
-int remote_limits(struct remote *remote, struct limit_page *ret, struct redrive_err *err);
 
 int remote_experiments(struct remote *remote, struct experiment_page *ret, struct redrive_err *err);
 

@@ -56,7 +56,7 @@ static void answer_call(struct rest_reader *reader, struct rest_call *call)
     if (!call->route->outlives_store && rest_is_away(call, &err))
         rest_fail(call, &err, NULL);
     else
-        call->route->run(call);
+        rest_route_run(call);
 }
 
 static void *read_calls(void *ctx)

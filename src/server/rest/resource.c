@@ -229,19 +229,6 @@ bool kit_find(struct rest_call *call, uint32_t states, struct job_page *ret)
 
 /* ---- Pages ----------------------------------------------------------------------------------- */
 
-void kit_begin_items(struct json_writer *w)
-{
-    json_begin_object(w);
-    json_open_array(w, "items");
-}
-
-void kit_end_items(struct json_writer *w)
-{
-    json_end_array(w);
-    json_field_cstr(w, "next", NULL);
-    json_end_object(w);
-}
-
 void kit_send_items(struct rest_call *call, int rc, const struct redrive_err *err, const void *page,
                     size_t n, kit_item_fn write)
 {
@@ -250,10 +237,10 @@ void kit_send_items(struct rest_call *call, int rc, const struct redrive_err *er
         return;
     }
     struct json_writer *w = rest_json(call);
-    kit_begin_items(w);
+    api_begin_items(w);
     for (size_t i = 0; i < n; i++)
         write(w, page, i);
-    kit_end_items(w);
+    api_end_items(w, NULL);
     rest_send(call, 200);
 }
 
@@ -333,9 +320,29 @@ void kit_send_state(struct rest_call *call, struct str id, enum redrive_state st
 
 #define ANSWER_MAX_BYTES (64u * 1024 * 1024)
 
+void rest_route_run(struct rest_call *call)
+{
+    const struct operation *operation = call->route->operation;
+    struct redrive_err err = {0};
+    if (!operation) {
+        call->route->run(call);
+        return;
+    }
+    const struct api_context context = {
+        .store = rest_store(call),
+        .config = call->config,
+        .tenant = call->principal.tenant,
+        .now_ms = rest_now_ms(call),
+    };
+    if (operation->read(&context, rest_json(call), &err) < 0)
+        rest_fail(call, &err, NULL);
+    else
+        rest_send(call, 200);
+}
+
 struct store *rest_store(const struct rest_call *call)
 {
-    assert(call->route->reads);
+    assert(rest_route_reads(call->route));
     return call->store;
 }
 
@@ -355,14 +362,15 @@ void rest_header(struct rest_call *call, const char *name, const char *value)
 
 struct audit rest_audit_of(struct rest_call *call)
 {
-    const char *action = arena_printf(http_arena(call->request), "%s %s",
-                                      http_method_name(call->route->method), call->route->path);
+    const char *action =
+        arena_printf(http_arena(call->request), "%s %s", http_method_name(call->route->method),
+                     rest_route_path(call->route));
     return (struct audit){
         .interface = "http",
         .token = call->principal.name,
         .tenant = call->principal.tenant,
         .client = call->client,
-        .action = action ? action : call->route->path,
+        .action = action ? action : rest_route_path(call->route),
         .target = call->params[0],
     };
 }
@@ -370,7 +378,7 @@ struct audit rest_audit_of(struct rest_call *call)
 /* Logs what an administrator did, or tried; before the answer is given. */
 static void log_action(struct rest_call *call, int status)
 {
-    if (!call->route || call->route->scope != CONFIG_SCOPE_ADMIN || call->is_refused ||
+    if (!call->route || rest_route_scope(call->route) != CONFIG_SCOPE_ADMIN || call->is_refused ||
         call->is_dry_run)
         return;
     const struct audit what = rest_audit_of(call);

@@ -62,10 +62,6 @@ typedef void (*kit_item_fn)(struct json_writer *w, const void *page, size_t i);
 void kit_send_items(struct rest_call *call, int rc, const struct redrive_err *err, const void *page,
                     size_t n, kit_item_fn write);
 
-/* Around the items of a list that is written otherwise. */
-void kit_begin_items(struct json_writer *w);
-void kit_end_items(struct json_writer *w);
-
 /* Answers why a move was refused: 404, or 409 with the state that the job is in. `verb` is
  * "cancel", "retry" …, `what` "job" or "dead letter". */
 void kit_refused(struct rest_call *call, const char *verb, const char *what, struct str id,

@@ -76,7 +76,8 @@ static void try_route(const struct rest_route *route, struct str path, enum http
 {
     struct str params[REST_MAX_PARAMS];
     unsigned n = 0;
-    if (!fits(route->path, path, params, &n) || (match->methods != 0 && n > match->n_params))
+    if (!fits(rest_route_path(route), path, params, &n) ||
+        (match->methods != 0 && n > match->n_params))
         return;
     if (match->methods == 0 || n < match->n_params)
         *match = (struct match){.n_params = n};
@@ -92,7 +93,7 @@ static struct match find_route(const struct rest_route *const *tables, struct st
 {
     struct match match = {0};
     for (size_t i = 0; tables[i]; i++)
-        for (const struct rest_route *route = tables[i]; route->path; route++)
+        for (const struct rest_route *route = tables[i]; rest_route_path(route); route++)
             try_route(route, path, method, &match);
     if (match.methods & 1u << HTTP_GET)
         match.methods |= 1u << HTTP_HEAD;
@@ -187,7 +188,7 @@ static void refuse_stranger(struct rest_call *call, enum auth_verdict verdict)
 static void refuse_scope(struct rest_call *call)
 {
     struct redrive_err err;
-    const char *scope = config_scope_name(call->route->scope);
+    const char *scope = config_scope_name(rest_route_scope(call->route));
     const char *challenge =
         arena_printf(http_arena(call->request),
                      "Bearer realm=\"redrive\", error=\"insufficient_scope\", scope=\"%s\"", scope);
@@ -226,14 +227,15 @@ enum auth_verdict rest_identify(const struct rest_call *call, struct principal *
  * every client. */
 static bool may_run(struct rest_call *call)
 {
-    if (call->route->scope == 0 && call->config->n_tokens > 0)
+    if (rest_route_scope(call->route) == 0 && call->config->n_tokens > 0)
         return true;
     enum auth_verdict verdict = rest_identify(call, &call->principal);
     if (verdict != AUTH_OK) {
         refuse_stranger(call, verdict);
         return false;
     }
-    if (call->route->scope != 0 && !(call->principal.scopes & call->route->scope)) {
+    if (rest_route_scope(call->route) != 0 &&
+        !(call->principal.scopes & rest_route_scope(call->route))) {
         refuse_scope(call);
         return false;
     }
@@ -270,7 +272,7 @@ static const struct config *take_config(struct rest *rest, struct http_request *
 /* Only methods that change something have a body. */
 static bool takes_body(const struct rest_route *route)
 {
-    return route->scope != 0 && route->method != HTTP_GET;
+    return rest_route_scope(route) != 0 && route->method != HTTP_GET;
 }
 
 /* On the server's thread, which alone can tell. */
@@ -304,7 +306,7 @@ enum http_admission rest_admit(struct http_request *request, void *ctx)
     call->route = match.route;
     if (!may_run(call))
         return HTTP_ANSWERED;
-    if (call->route->scope != 0 && http_is_extra(request)) {
+    if (rest_route_scope(call->route) != 0 && http_is_extra(request)) {
         /* All connections are at work, and this one was accepted beyond them. */
         kit_refuse_as(call, 503, REDRIVE_E_IO, "there are as many connections as there may be",
                       "raise listen.max_connections, or the limit on open files");
@@ -326,7 +328,7 @@ static bool may_still_run(struct rest *rest, struct rest_call *call)
     const bool is_same = rest->config == call->config;
     pthread_mutex_unlock(&rest->config_lock);
     struct redrive_err err;
-    if (is_same || rest_still_admits(rest, &call->principal, call->route->scope))
+    if (is_same || rest_still_admits(rest, &call->principal, rest_route_scope(call->route)))
         return true;
     set_former(&err);
     log_refusal(call, &err);
@@ -340,10 +342,10 @@ void rest_handle(struct http_request *request, void *ctx)
     struct rest_call *call = http_user(request);
     if (!may_still_run(rest, call))
         return;
-    if (call->route->reads)
+    if (rest_route_reads(call->route))
         rest_readers_take(rest, call);
     else
-        call->route->run(call);
+        rest_route_run(call);
 }
 
 const struct rest_route *const REST_TABLES[] = {

@@ -22,6 +22,7 @@
 #ifndef SERVER_REST_REST_H
 #define SERVER_REST_REST_H
 
+#include "api/api.h"
 #include "base/json/writer.h"
 #include "base/mem/list.h"
 #include "config/config.h"
@@ -51,7 +52,24 @@ struct rest_route {
     bool reads;              /* runs on a reader thread: it may use rest_store and may wait */
     rest_fn run;             /* else it runs on the server's thread and must not wait */
     bool outlives_store;     /* it has an answer of its own while the store is known to be away */
+    /* In place of all but the method: path, scope and answer are those of the operation. */
+    const struct operation *operation;
 };
+
+static inline const char *rest_route_path(const struct rest_route *route)
+{
+    return route->operation ? route->operation->path : route->path;
+}
+static inline enum config_scope rest_route_scope(const struct rest_route *route)
+{
+    return route->operation ? route->operation->scope : route->scope;
+}
+static inline bool rest_route_reads(const struct rest_route *route)
+{
+    return route->operation || route->reads;
+}
+/* Answers the call as its route does. */
+void rest_route_run(struct rest_call *call);
 
 /* A request that is not answered yet. It is in the request's arena. */
 struct rest_call {

@@ -196,9 +196,9 @@ static void post_bulk(struct rest_call *call)
 static void get_bulk(struct rest_call *call)
 {
     struct json_writer *w = rest_json(call);
-    kit_begin_items(w);
+    api_begin_items(w);
     bulk_runs_write(call->rest->bulk_runs, call->principal.tenant, kit_redacts(call), w);
-    kit_end_items(w);
+    api_end_items(w, NULL);
     rest_send(call, 200);
 }
 

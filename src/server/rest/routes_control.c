@@ -12,20 +12,6 @@
 
 /* ---- Queues ---------------------------------------------------------------------------------- */
 
-static void write_queue(struct json_writer *w, const void *page, size_t i)
-{
-    view_queue(w, &((const struct count_page *)page)->counts[i]);
-}
-
-static void get_queues(struct rest_call *call)
-{
-    struct store *store = rest_store(call);
-    RELEASED_BY(count_page_release) struct count_page page = {0};
-    struct redrive_err err = {0};
-    int rc = store_ops(store)->counts(store, COUNT_QUEUES, call->principal.tenant, &page, &err);
-    kit_send_items(call, rc, &err, &page, page.n, write_queue);
-}
-
 /* The engine refuses names that are none; the answer says in which parameter. */
 static bool is_name_refused(struct rest_call *call, const struct op *op, const char *field)
 {
@@ -73,25 +59,6 @@ static void post_resume(struct rest_call *call)
 
 /* ---- Breakers -------------------------------------------------------------------------------- */
 
-static void write_breaker(struct json_writer *w, const void *page, size_t i)
-{
-    breaker_write_json(w, &((const struct breaker_page *)page)->breakers[i]);
-}
-
-static void get_breakers(struct rest_call *call)
-{
-    struct store *store = rest_store(call);
-    RELEASED_BY(breaker_page_release) struct breaker_page page = {0};
-    struct redrive_err err = {0};
-    int rc = breakers_read(store, call->principal.tenant, rest_now_ms(call), &page, &err);
-    if (rc == 0)
-        rc = breakers_add_declared(call->config, call->principal.tenant, rest_now_ms(call), &page,
-                                   &err);
-    if (rc == 0)
-        rc = breakers_count_parked(store, call->principal.tenant, &page, &err);
-    kit_send_items(call, rc, &err, &page, page.n, write_breaker);
-}
-
 /* The path is that of no breaker: those of breakers end with a verb. */
 #define HISTORY_MINUTES_MAX (7 * 24 * 60)
 
@@ -118,24 +85,6 @@ static void get_history(struct rest_call *call)
     json_end_array(w);
     json_end_object(w);
     rest_send(call, 200);
-}
-
-/* ---- Limits ---------------------------------------------------------------------------------- */
-
-static void write_limit(struct json_writer *w, const void *page, size_t i)
-{
-    limit_write_json(w, &((const struct limit_page *)page)->limits[i]);
-}
-
-static void get_limits(struct rest_call *call)
-{
-    struct store *store = rest_store(call);
-    RELEASED_BY(limit_page_release) struct limit_page page = {0};
-    struct redrive_err err = {0};
-    int rc = limits_read(store, call->principal.tenant, rest_now_ms(call), &page, &err);
-    if (rc == 0)
-        rc = limits_count_parked(store, call->principal.tenant, &page, &err);
-    kit_send_items(call, rc, &err, &page, page.n, write_limit);
 }
 
 /* ---- Breakers by hand ------------------------------------------------------------------------ */
@@ -184,11 +133,11 @@ static void post_failure(struct rest_call *call)
 #define BREAKERS "/retry/circuit-breakers"
 
 const struct rest_route REST_CONTROL[] = {
-    {HTTP_GET, "/queues", CONFIG_SCOPE_READ, true, get_queues},
+    {HTTP_GET, .operation = &API_QUEUES},
     {HTTP_POST, "/queues/{queue}/pause", CONFIG_SCOPE_ADMIN, false, post_pause},
     {HTTP_POST, "/queues/{queue}/resume", CONFIG_SCOPE_ADMIN, false, post_resume},
-    {HTTP_GET, "/limits", CONFIG_SCOPE_READ, true, get_limits},
-    {HTTP_GET, BREAKERS, CONFIG_SCOPE_READ, true, get_breakers},
+    {HTTP_GET, .operation = &API_LIMITS},
+    {HTTP_GET, .operation = &API_BREAKERS},
     {HTTP_GET, BREAKERS "/history", CONFIG_SCOPE_READ, true, get_history},
     {HTTP_POST, BREAKERS "/{type}/reset", CONFIG_SCOPE_ADMIN, false, post_reset},
     {HTTP_POST, BREAKERS "/{type}/trip", CONFIG_SCOPE_ADMIN, false, post_trip},

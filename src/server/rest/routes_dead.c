@@ -115,11 +115,11 @@ static void get_groups(struct rest_call *call)
     struct job_query query;
     if (!read_query(call, JOB_QUERY_LIMITS, &query, &err))
         return;
-    kit_begin_items(w);
+    api_begin_items(w);
     int rc = store_ops(store)->groups(store, &query.filter, &page, &err);
     if (rc == 0)
         rc = write_groups(call, &page, w, &err);
-    kit_end_items(w);
+    api_end_items(w, NULL);
     if (rc < 0)
         rest_fail(call, &err, NULL);
     else
@@ -404,9 +404,9 @@ static void delete_letters(struct rest_call *call)
 static void get_retries(struct rest_call *call)
 {
     struct json_writer *w = rest_json(call);
-    kit_begin_items(w);
+    api_begin_items(w);
     bulk_runs_write_redrives(call->rest->bulk_runs, call->principal.tenant, kit_redacts(call), w);
-    kit_end_items(w);
+    api_end_items(w, NULL);
     rest_send(call, 200);
 }
 

@@ -175,7 +175,7 @@ static void get_tasks(struct rest_call *call)
         list.n_times = run_times_read(call->rest->run_times, call->principal.tenant,
                                       http_arena(call->request), &list.times);
     struct json_writer *w = rest_json(call);
-    kit_begin_items(w);
+    api_begin_items(w);
     for (size_t i = 0; i < config->n_tasks; i++)
         write_task(w, &list, str_of(config->tasks[i].name));
     const struct stats_rows *rows = &list.stats.by[STATS_TASK];
@@ -186,7 +186,7 @@ static void get_tasks(struct rest_call *call)
         write_task(w, &list, rows->rows[i].name);
         n_undeclared++;
     }
-    kit_end_items(w);
+    api_end_items(w, NULL);
     stats_release(&list.stats);
     rest_send(call, 200);
 }
@@ -276,10 +276,10 @@ static void get_cron(struct rest_call *call)
         rest_fail(call, &err, NULL);
     } else {
         struct json_writer *w = rest_json(call);
-        kit_begin_items(w);
+        api_begin_items(w);
         for (size_t i = 0; i < page.n; i++)
             write_cron(w, call, &page.items[i]);
-        kit_end_items(w);
+        api_end_items(w, NULL);
         rest_send(call, 200);
     }
 }

@@ -115,7 +115,7 @@ static void refuse_half_closed(struct rest_call *call)
 static bool is_still_admitted(const struct claim_wait *wait)
 {
     const struct rest_call *call = ((const struct polling *)(const void *)wait)->call;
-    return rest_still_admits(call->rest, &call->principal, call->route->scope);
+    return rest_still_admits(call->rest, &call->principal, rest_route_scope(call->route));
 }
 
 static void claimed(struct claim_wait *wait)

@@ -153,20 +153,6 @@ void view_bad_item(struct json_writer *w, struct str id, const struct redrive_er
 
 /* ---- Queues ---------------------------------------------------------------------------------- */
 
-void view_queue(struct json_writer *w, const struct job_count *queue)
-{
-    json_begin_object(w);
-    json_field_string(w, "queue", queue->queue);
-    json_field_string(w, "tenant", queue->tenant);
-    json_field_bool(w, "paused", queue->paused);
-    for (int state = 0; state < REDRIVE_STATE_COUNT; state++)
-        json_field_int(w, redrive_state_name((enum redrive_state)state),
-                       (int64_t)queue->by_state[state]);
-    job_write_time(w, "oldest_ready", queue->oldest_ready_ms);
-    job_write_time(w, "next_due", queue->next_due_ms);
-    json_end_object(w);
-}
-
 /* ---- Breakers -------------------------------------------------------------------------------- */
 
 void view_breaker(struct json_writer *w, struct str key,

@@ -48,8 +48,6 @@ void view_item(struct json_writer *w, struct str id, const struct move_result *r
 void view_bad_item(struct json_writer *w, struct str id, const struct redrive_err *err,
                    const char *field);
 
-void view_queue(struct json_writer *w, const struct job_count *queue);
-
 /* A breaker after something was done to it; GET has the whole. */
 void view_breaker(struct json_writer *w, struct str key,
                   const struct redrive_breaker_status *status);

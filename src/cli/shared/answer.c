@@ -1,0 +1,193 @@
+/* answer.c - calls an operation, reads the members of its answer, and prints lists. */
+#include "cli/shared/answer.h"
+
+#include "base/err.h"
+#include "cli/remote/remote.h"
+#include "core/time/civil.h"
+#include "store/page.h"
+
+/* Lists are as long as a store makes them. */
+static const struct json_limits LIMITS = {.max_bytes = UINT32_MAX};
+
+/* ---- Calling --------------------------------------------------------------------------------- */
+
+static int read_here(const struct session *session, const struct operation *operation,
+                     struct str tenant, struct buf *text, struct redrive_err *err)
+{
+    struct json_writer w;
+    const struct api_context context = {
+        .store = session->store,
+        .config = session->config,
+        .tenant = tenant,
+        .now_ms = session_now_ms(session),
+    };
+    buf_init(text, HTTP_CLIENT_BODY_MAX);
+    json_writer_init(&w, text);
+    int rc = operation->read(&context, &w, err);
+    return rc == 0 && buf_failed(text) ? err_full(err, buf_failed(text), "the list is too long")
+                                       : rc;
+}
+
+static int read_there(struct remote *remote, const struct operation *operation, struct buf *text,
+                      struct redrive_err *err)
+{
+    struct http_answer answer;
+    http_answer_init(&answer);
+    int rc = remote_get(remote, operation->path, &answer, err);
+    *text = answer.body;
+    return rc;
+}
+
+static int read_items(struct json_reader *r, struct answer *answer)
+{
+    int rc = json_enter_array(r);
+    while (rc == 0 && (rc = json_next_item(r)) > 0) {
+        struct str *items = page_grow(&answer->arena, answer->items, answer->n, sizeof *items);
+        if (!items)
+            return REDRIVE_E_NOMEM;
+        answer->items = items;
+        rc = json_skip(r, &items[answer->n++]);
+    }
+    return rc;
+}
+
+static int read_list(struct json_reader *r, struct answer *answer)
+{
+    struct json_string key;
+    int rc = json_enter_object(r);
+    bool has_items = false;
+    while (rc == 0 && (rc = json_next_key(r, &key)) > 0) {
+        const bool is_list = json_string_is(key, "items");
+        has_items |= is_list;
+        rc = is_list ? read_items(r, answer) : json_skip(r, NULL);
+    }
+    return rc == 0 && !has_items ? json_fail(r, REDRIVE_E_PARSE, "expected a list of items") : rc;
+}
+
+int answer_read(const struct session *session, const struct operation *operation, struct str tenant,
+                struct answer *ret, struct redrive_err *err)
+{
+    struct json_reader r;
+    int rc = session->remote ? read_there(session->remote, operation, &ret->text, err)
+                             : read_here(session, operation, tenant, &ret->text, err);
+    if (rc < 0)
+        return rc;
+    json_reader_init(&r, buf_str(&ret->text), &LIMITS);
+    rc = read_list(&r, ret);
+    if (rc < 0 && unpack_error(&r, err) == 0)
+        rc = err_nomem(err);
+    json_reader_release(&r);
+    return rc;
+}
+
+void answer_release(struct answer *answer)
+{
+    buf_release(&answer->text);
+    arena_release(&answer->arena);
+}
+
+/* ---- Members --------------------------------------------------------------------------------- */
+
+static struct object object_of(struct str json, struct arena *arena)
+{
+    struct json_member *members = NULL;
+    size_t n = 0;
+    (void)json_read_members(json, arena, &members, &n, NULL);
+    return (struct object){n > 0 ? members : NULL, n, arena};
+}
+
+struct object answer_item(const struct answer *answer, size_t i, struct arena *arena)
+{
+    return object_of(answer->items[i], arena);
+}
+
+/* Starts on the value of a member; false: it is not there. */
+static bool find(const struct object *o, const char *name, struct json_reader *r)
+{
+    for (size_t i = 0; i < o->n; i++)
+        if (str_is(o->members[i].name, name)) {
+            json_reader_init(r, o->members[i].value, NULL);
+            return true;
+        }
+    return false;
+}
+
+struct str object_text(const struct object *o, const char *name)
+{
+    struct json_reader r;
+    struct str text = {0};
+    return find(o, name, &r) && json_read_text(&r, o->arena, &text) == 0 ? text : (struct str){0};
+}
+
+int64_t object_int(const struct object *o, const char *name)
+{
+    struct json_reader r;
+    int64_t number = 0;
+    return find(o, name, &r) && json_read_int(&r, &number) == 0 ? number : 0;
+}
+
+double object_double(const struct object *o, const char *name, double otherwise)
+{
+    struct json_reader r;
+    double number = 0;
+    return find(o, name, &r) && json_read_double(&r, &number) == 0 ? number : otherwise;
+}
+
+bool object_bool(const struct object *o, const char *name)
+{
+    struct json_reader r;
+    bool truth = false;
+    return find(o, name, &r) && json_read_bool(&r, &truth) == 0 && truth;
+}
+
+int64_t object_time(const struct object *o, const char *name)
+{
+    int64_t at_ms = 0;
+    return moment_parse(object_text(o, name), &at_ms) ? at_ms : 0;
+}
+
+struct object object_object(const struct object *o, const char *name)
+{
+    for (size_t i = 0; i < o->n; i++)
+        if (str_is(o->members[i].name, name))
+            return object_of(o->members[i].value, o->arena);
+    return (struct object){.arena = o->arena};
+}
+
+/* ---- Printing -------------------------------------------------------------------------------- */
+
+struct printed_list {
+    const struct answer *answer;
+    const struct answer_table *table;
+    bool *failed; /* memory ran out */
+};
+
+static void add_json(struct json_writer *w, const void *list, size_t i)
+{
+    json_put_raw(w, ((const struct printed_list *)list)->answer->items[i]);
+}
+
+static void add_row(struct table *t, const void *list, size_t i)
+{
+    const struct printed_list *printed = list;
+    RELEASED_BY(arena_release) struct arena arena = {0};
+    const struct object item = answer_item(printed->answer, i, &arena);
+    printed->table->row(t, &item, printed->table->ctx);
+    *printed->failed |= arena.failed;
+}
+
+int answer_print_list(struct cli *cli, const struct answer *answer,
+                      const struct answer_table *table, struct redrive_err *err)
+{
+    bool failed = false;
+    const struct printed_list printed = {answer, table, &failed};
+    const struct listing listing = {
+        .columns = table->columns,
+        .n = answer->n,
+        .item = add_json,
+        .row = add_row,
+        .list = &printed,
+    };
+    int rc = cli_list(cli, &listing, err);
+    return rc == 0 && failed ? err_nomem(err) : rc;
+}
