@@ -366,7 +366,6 @@ struct config_flag {
     const char *name;     /* retry-max-delay */
     const char *key;      /* retry.max_delay */
     const char *variable; /* REDRIVE_RETRY_MAX_DELAY */
-    const char *expects;  /* "a duration such as 500ms, 2m or 1h30m" */
     const char *help;
     const char *default_text;   /* or NULL */
     const char *const *choices; /* ends with NULL; NULL: not a choice */

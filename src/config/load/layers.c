@@ -69,9 +69,6 @@ static void add_key(const struct field *const *steps, size_t n_steps)
     key->n_steps = n_steps;
     name_key(key);
     const struct field *field = steps[n_steps - 1];
-    const char *expects = field_expects(field, key->expects);
-    if (expects != key->expects)
-        str_copy(key->expects, sizeof key->expects, str_of(expects));
     list_choices(key, field);
 }
 
@@ -176,7 +173,6 @@ bool config_flag_enumerate(size_t index, struct config_flag *ret)
         .name = key->flag,
         .key = key->name,
         .variable = key->variable,
-        .expects = key->expects,
         .help = key_field(key)->help,
         .default_text = key_field(key)->default_text,
         .choices = key->choices[0] ? key->choices : NULL,

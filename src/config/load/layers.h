@@ -28,7 +28,6 @@ struct key {
     char flag[KEY_NAME_MAX];
     const struct field *steps[KEY_MAX_STEPS]; /* from the root to the key itself */
     size_t n_steps;
-    char expects[EXPECTS_MAX];
     const char *choices[KEY_MAX_CHOICES + 1]; /* ends with NULL; empty: not a choice */
 };
 
