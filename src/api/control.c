@@ -17,6 +17,23 @@ void api_end_items(struct json_writer *w, const char *next)
     json_end_object(w);
 }
 
+void api_begin(const struct operation *operation, const struct api_context *c, struct str name,
+               struct api_change *ret)
+{
+    ret->operation = operation;
+    operation->begin(c, name, ret);
+}
+
+/* An engine refuses names that are none. */
+static int refuse(const struct op *op, const char *field, const char **ret_field,
+                  struct redrive_err *err)
+{
+    const bool is_name = op->code == REDRIVE_E_INVALID || op->code == REDRIVE_E_TOO_BIG;
+    *ret_field = is_name ? field : NULL;
+    *err = op->err;
+    return op->code;
+}
+
 /* ---- Queues ---------------------------------------------------------------------------------- */
 
 static void write_queue(struct json_writer *w, const struct job_count *queue)
@@ -46,7 +63,38 @@ static int read_queues(const struct api_context *c, struct json_writer *w, struc
     return 0;
 }
 
-const struct operation API_QUEUES = {"/queues", CONFIG_SCOPE_READ, read_queues};
+static void begin_pause(const struct api_context *c, struct str name, struct api_change *change)
+{
+    pause_op_init(&change->pause, c->tenant, name, change->operation == &API_PAUSE);
+}
+
+static int end_pause(struct api_change *change, struct json_writer *w, const char **ret_field,
+                     struct redrive_err *err)
+{
+    struct pause_op *op = &change->pause;
+    if (op->op.code < 0)
+        return refuse(&op->op, "queue", ret_field, err);
+    if (pause_op_goes_on(op))
+        return API_GOES_ON;
+    json_begin_object(w);
+    json_field_string(w, "queue", op->queue);
+    json_field_bool(w, "paused", op->pause);
+    json_end_object(w);
+    return API_ANSWERED;
+}
+
+#define QUEUES "/queues"
+
+const struct operation API_QUEUES = {
+    .path = QUEUES, .scope = CONFIG_SCOPE_READ, .read = read_queues};
+const struct operation API_PAUSE = {.path = QUEUES "/{queue}/pause",
+                                    .scope = CONFIG_SCOPE_ADMIN,
+                                    .begin = begin_pause,
+                                    .end = end_pause};
+const struct operation API_RESUME = {.path = QUEUES "/{queue}/resume",
+                                     .scope = CONFIG_SCOPE_ADMIN,
+                                     .begin = begin_pause,
+                                     .end = end_pause};
 
 /* ---- Breakers -------------------------------------------------------------------------------- */
 
@@ -68,7 +116,57 @@ static int read_breakers(const struct api_context *c, struct json_writer *w,
     return 0;
 }
 
-const struct operation API_BREAKERS = {"/retry/circuit-breakers", CONFIG_SCOPE_READ, read_breakers};
+/* There would be nothing to reset, and a failure of what does not run means nothing. */
+static void begin_move(const struct api_context *c, struct str name, struct api_change *change)
+{
+    const enum breaker_verb verb = (enum breaker_verb)change->operation->variant;
+    breaker_op_init(&change->breaker, c->tenant, name, verb);
+    change->breaker.known_only = verb == BREAKER_RESET || verb == BREAKER_SIMULATE_FAILURE;
+}
+
+/* The list has the whole. */
+static void write_moved(struct json_writer *w, struct str key,
+                        const struct redrive_breaker_status *status)
+{
+    json_begin_object(w);
+    json_field_string(w, "key", key);
+    json_field_cstr(w, "state", redrive_breaker_state_name(status->state));
+    json_field_int(w, "failure_count", status->failure_count);
+    json_field_int(w, "success_count", status->success_count);
+    job_write_time(w, "opened_at", status->opened_at_ms);
+    job_write_time(w, "next_probe_at", status->next_probe_ms);
+    json_end_object(w);
+}
+
+static int end_move(struct api_change *change, struct json_writer *w, const char **ret_field,
+                    struct redrive_err *err)
+{
+    const struct breaker_op *op = &change->breaker;
+    const char *parameter = change->operation->parameter;
+    if (op->op.code < 0)
+        return refuse(&op->op, parameter ? parameter : "type", ret_field, err);
+    write_moved(w, op->key, &op->status);
+    return API_ANSWERED;
+}
+
+#define BREAKERS "/retry/circuit-breakers"
+#define MOVE(where, verb)                                                                   \
+    {                                                                                       \
+        .path = (where), .scope = CONFIG_SCOPE_ADMIN, .begin = begin_move, .end = end_move, \
+        .variant = (verb),                                                                  \
+    }
+
+const struct operation API_BREAKERS = {
+    .path = BREAKERS, .scope = CONFIG_SCOPE_READ, .read = read_breakers};
+const struct operation API_BREAKER_RESET = MOVE(BREAKERS "/{type}/reset", BREAKER_RESET);
+const struct operation API_BREAKER_TRIP = MOVE(BREAKERS "/{type}/trip", BREAKER_TRIP);
+const struct operation API_BREAKER_DISABLE = MOVE(BREAKERS "/{type}/disable", BREAKER_DISABLE);
+const struct operation API_BREAKER_FAILURE = {.path = "/retry/simulate-failure",
+                                              .parameter = "task_type",
+                                              .scope = CONFIG_SCOPE_ADMIN,
+                                              .begin = begin_move,
+                                              .end = end_move,
+                                              .variant = BREAKER_SIMULATE_FAILURE};
 
 /* ---- Limits ---------------------------------------------------------------------------------- */
 
@@ -87,4 +185,5 @@ static int read_limits(const struct api_context *c, struct json_writer *w, struc
     return 0;
 }
 
-const struct operation API_LIMITS = {"/limits", CONFIG_SCOPE_READ, read_limits};
+const struct operation API_LIMITS = {
+    .path = "/limits", .scope = CONFIG_SCOPE_READ, .read = read_limits};

@@ -24,15 +24,13 @@ static const struct field OPTIONS[] = {
     {0},
 };
 
-static int move_at_server(struct remote *remote, struct str key, enum breaker_verb verb,
-                          struct redrive_err *err)
-{
-    static const char *const AFTER[] = {
-        [BREAKER_RESET] = "/reset", [BREAKER_TRIP] = "/trip", [BREAKER_DISABLE] = "/disable"};
-    if (verb == BREAKER_SIMULATE_FAILURE)
-        return remote_change(remote, "POST", "/retry/simulate-failure?task_type=", key, "", err);
-    return remote_change(remote, "POST", "/retry/circuit-breakers/", key, AFTER[verb], err);
-}
+/* BREAKER_LOOK changes nothing. */
+static const struct operation *const VERBS[] = {
+    [BREAKER_RESET] = &API_BREAKER_RESET,
+    [BREAKER_TRIP] = &API_BREAKER_TRIP,
+    [BREAKER_DISABLE] = &API_BREAKER_DISABLE,
+    [BREAKER_SIMULATE_FAILURE] = &API_BREAKER_FAILURE,
+};
 
 static const char *tenant_of(const struct cli *cli)
 {
@@ -227,16 +225,6 @@ static int unknown_key(struct answer *breakers, const char *key, struct redrive_
     return rc;
 }
 
-static int apply_verb(struct session *session, struct str tenant, struct str key,
-                      enum breaker_verb verb, struct redrive_err *err)
-{
-    struct breaker_op op;
-    if (session->remote)
-        return move_at_server(session->remote, key, verb, err);
-    breaker_op_init(&op, tenant, key, verb);
-    return session_apply(session, &op.op, err);
-}
-
 static struct str tenant_meant(const struct cli *cli, const struct session *session)
 {
     const char *named = tenant_of(cli);
@@ -262,8 +250,7 @@ static int run_verb(struct cli *cli, struct session *session, struct redrive_err
     const enum breaker_verb verb = (enum breaker_verb)cli_variant(cli);
     const char *key = cli->invocation.args[0];
     const struct str tenant = tenant_meant(cli, session);
-    RELEASED_BY(answer_release) struct answer before = {0};
-    RELEASED_BY(answer_release) struct answer after = {0};
+    RELEASED_BY(answer_release) struct answer before = {0}, moved = {0}, after = {0};
     /* The command itself prints what it has done to the breaker. */
     if (cli->globals->log_level < 0)
         session->log.level = LOG_LEVEL_ERROR;
@@ -273,7 +260,7 @@ static int run_verb(struct cli *cli, struct session *session, struct redrive_err
         return rc < 0 ? rc : unknown_key(&before, key, err);
     if (verb == BREAKER_LOOK)
         return show(cli, session, &before, (size_t)i, err);
-    rc = apply_verb(session, tenant, str_of(key), verb, err);
+    rc = answer_change(session, VERBS[verb], tenant, str_of(key), &moved, err);
     if (rc == 0)
         rc = answer_read(session, &API_BREAKERS, tenant, &after, err);
     const ptrdiff_t now = rc == 0 ? find_breaker(&after, tenant, str_of(key)) : -1;

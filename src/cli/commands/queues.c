@@ -7,7 +7,7 @@
 #include "cli/output/figures.h"
 #include "cli/remote/remote.h"
 #include "cli/shared/answer.h"
-#include "engine/verbs/control.h"
+#include "engine/op.h"
 
 struct queue_options {
     const char *tenant;
@@ -160,36 +160,23 @@ static int check_name(struct cli *cli, struct redrive_err *err)
     return *cli->invocation.args[0] ? 0 : err_set(err, REDRIVE_E_USAGE, "a queue has a name");
 }
 
-static int apply_pause(const struct cli *cli, struct session *session, const char *name, bool pause,
-                       struct redrive_err *err)
-{
-    const struct queue_options *options = invocation_options(&cli->invocation);
-    struct pause_op op;
-    int rc;
-    if (session->remote)
-        return remote_change(session->remote, "POST", "/queues/", str_of(name),
-                             pause ? "/pause" : "/resume", err);
-    pause_op_init(&op, str_of(options->tenant), str_of(name), pause);
-    do
-        rc = session_apply(session, &op.op, err);
-    while (rc == 0 && pause_op_goes_on(&op));
-    return rc;
-}
-
 /* Pauses the queue, or lets it go on, as the variant says. */
 static int set_pause(struct cli *cli, struct session *session, struct redrive_err *err)
 {
     const char *name = cli->invocation.args[0];
     const bool pause = cli_variant(cli);
-    RELEASED_BY(answer_release) struct answer queues = {0};
+    const struct queue_options *options = invocation_options(&cli->invocation);
+    RELEASED_BY(answer_release) struct answer queues = {0}, answer = {0};
     int rc = read_queues(cli, session, &queues, err);
     if (rc == 0)
-        rc = apply_pause(cli, session, name, pause, err);
+        rc = answer_change(session, pause ? &API_PAUSE : &API_RESUME, str_of(options->tenant),
+                           str_of(name), &answer, err);
     if (rc == 0) {
         const struct object before = find_queue(&queues, name);
         if (!before.members)
             note_unused(cli, &queues, name);
         say(cli, name, object_bool(&before, "paused"), pause);
+        rc = answer_print(cli, &answer, err);
     }
     return rc;
 }

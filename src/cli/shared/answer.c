@@ -2,6 +2,7 @@
 #include "cli/shared/answer.h"
 
 #include "base/err.h"
+#include "base/text/encode.h"
 #include "cli/remote/remote.h"
 #include "core/time/civil.h"
 #include "store/page.h"
@@ -78,6 +79,60 @@ int answer_read(const struct session *session, const struct operation *operation
         rc = err_nomem(err);
     json_reader_release(&r);
     return rc;
+}
+
+static int change_here(struct session *session, const struct operation *operation,
+                       struct str tenant, struct str name, struct buf *text,
+                       struct redrive_err *err)
+{
+    struct api_change change = {0};
+    struct json_writer w;
+    const char *field;
+    const struct api_context context = {
+        .config = session->config, .tenant = tenant, .now_ms = session_now_ms(session)};
+    int rc = API_GOES_ON;
+    buf_init(text, HTTP_CLIENT_BODY_MAX);
+    json_writer_init(&w, text);
+    api_begin(operation, &context, name, &change);
+    while (rc == API_GOES_ON) {
+        rc = session_apply(session, &change.op, err);
+        if (rc == 0)
+            rc = operation->end(&change, &w, &field, err);
+    }
+    return rc == 0 && buf_failed(text) ? err_nomem(err) : rc;
+}
+
+/* "/queues/{queue}/pause" with the name in place, or behind the path as a parameter. */
+static void write_path(const struct operation *operation, struct str name, struct buf *out)
+{
+    const char *open = strchr(operation->path, '{');
+    if (!open) {
+        buf_printf(out, "%s?%s=", operation->path, operation->parameter);
+        percent_encode(name, out);
+        return;
+    }
+    buf_add(out, operation->path, (size_t)(open - operation->path));
+    percent_encode(name, out);
+    buf_puts(out, strchr(open, '}') + 1);
+}
+
+static int change_there(struct remote *remote, const struct operation *operation, struct str name,
+                        struct buf *text, struct redrive_err *err)
+{
+    struct http_answer answer;
+    RELEASED_BY(buf_release) struct buf path = BUF_MAX(REMOTE_PATH_MAX);
+    write_path(operation, name, &path);
+    http_answer_init(&answer);
+    int rc = remote_call(remote, "POST", &path, (struct str){0}, &answer, err);
+    *text = answer.body;
+    return rc;
+}
+
+int answer_change(struct session *session, const struct operation *operation, struct str tenant,
+                  struct str name, struct answer *ret, struct redrive_err *err)
+{
+    return session->remote ? change_there(session->remote, operation, name, &ret->text, err)
+                           : change_here(session, operation, tenant, name, &ret->text, err);
 }
 
 void answer_release(struct answer *answer)
@@ -190,4 +245,14 @@ int answer_print_list(struct cli *cli, const struct answer *answer,
     };
     int rc = cli_list(cli, &listing, err);
     return rc == 0 && failed ? err_nomem(err) : rc;
+}
+
+static void write_answer(struct json_writer *w, const void *answer)
+{
+    json_put_raw(w, buf_str(&((const struct answer *)answer)->text));
+}
+
+int answer_print(struct cli *cli, const struct answer *answer, struct redrive_err *err)
+{
+    return cli->globals->json ? cli_show(cli, answer, write_answer, NULL, err) : 0;
 }

@@ -30,6 +30,9 @@ struct answer {
  * everybody's; a server shows those of the token. To be released in any case. */
 int answer_read(const struct session *session, const struct operation *operation, struct str tenant,
                 struct answer *ret, struct redrive_err *err);
+/* The same of a change, whose answer is one object. `name` as api_begin takes it. */
+int answer_change(struct session *session, const struct operation *operation, struct str tenant,
+                  struct str name, struct answer *ret, struct redrive_err *err);
 void answer_release(struct answer *answer);
 
 /* An object of an answer. Texts that members give have the lifetime of the arena. */
@@ -48,6 +51,9 @@ struct answer_table {
 };
 int answer_print_list(struct cli *cli, const struct answer *answer,
                       const struct answer_table *table, struct redrive_err *err);
+
+/* The answer of a change, with --json; people are told by the command. */
+int answer_print(struct cli *cli, const struct answer *answer, struct redrive_err *err);
 
 /* ---- Members --------------------------------------------------------------------------------- */
 

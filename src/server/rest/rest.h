@@ -66,7 +66,7 @@ static inline enum config_scope rest_route_scope(const struct rest_route *route)
 }
 static inline bool rest_route_reads(const struct rest_route *route)
 {
-    return route->operation || route->reads;
+    return route->operation ? route->operation->read != NULL : route->reads;
 }
 /* Answers the call as its route does. */
 void rest_route_run(struct rest_call *call);

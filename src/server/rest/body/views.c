@@ -150,20 +150,3 @@ void view_bad_item(struct json_writer *w, struct str id, const struct redrive_er
         json_field_cstr(w, "hint", err->hint);
     json_end_object(w);
 }
-
-/* ---- Queues ---------------------------------------------------------------------------------- */
-
-/* ---- Breakers -------------------------------------------------------------------------------- */
-
-void view_breaker(struct json_writer *w, struct str key,
-                  const struct redrive_breaker_status *status)
-{
-    json_begin_object(w);
-    json_field_string(w, "key", key);
-    json_field_cstr(w, "state", redrive_breaker_state_name(status->state));
-    json_field_int(w, "failure_count", status->failure_count);
-    json_field_int(w, "success_count", status->success_count);
-    job_write_time(w, "opened_at", status->opened_at_ms);
-    job_write_time(w, "next_probe_at", status->next_probe_ms);
-    json_end_object(w);
-}

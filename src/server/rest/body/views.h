@@ -48,8 +48,4 @@ void view_item(struct json_writer *w, struct str id, const struct move_result *r
 void view_bad_item(struct json_writer *w, struct str id, const struct redrive_err *err,
                    const char *field);
 
-/* A breaker after something was done to it; GET has the whole. */
-void view_breaker(struct json_writer *w, struct str key,
-                  const struct redrive_breaker_status *status);
-
 #endif
