@@ -11,7 +11,7 @@ import sys
 import threading
 
 import pytest
-from conftest import closed_loop_running, wait_for
+from conftest import LIMIT_S, closed_loop_running, wait_for
 
 import redrive
 from redrive import App, InvalidArgumentError, RetryPolicy, SerializationError, UnreachableError
@@ -181,7 +181,7 @@ def call(to): ...
 def ask(to): ...
 """)
     command = [sys.executable, "-m", "redrive", "config", "shop_of_functions:app"]
-    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=50)
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=LIMIT_S)
     assert done.returncode == 0, done.stderr
     comments = [line for line in done.stdout.splitlines() if line.startswith("# ")]
     assert [line.split()[1] for line in comments if "left out" in line] == ["call", "ask"]

@@ -5,6 +5,8 @@ import pathlib
 import subprocess
 import sys
 
+from conftest import LIMIT_S
+
 from redrive import App
 
 EXAMPLE = pathlib.Path(__file__).resolve().parents[2] / "examples" / "python-app"
@@ -20,7 +22,7 @@ def test_news(server, source, tmp_path):
 
     def run(*words):
         return subprocess.run(
-            [sys.executable, *words], cwd=EXAMPLE, env=env, check=True, capture_output=True, text=True, timeout=50
+            [sys.executable, *words], cwd=EXAMPLE, env=env, check=True, capture_output=True, text=True, timeout=LIMIT_S
         ).stdout
 
     source.will_say("/", "it rains\nmore\n")

@@ -8,7 +8,7 @@ import threading
 import time
 
 import pytest
-from conftest import BINARY, closed_loop_running
+from conftest import BINARY, LIMIT_S, closed_loop_running
 
 import redrive
 from redrive import BreakerConfig, ConflictError, InvalidArgumentError, RetryHandler, RetryPolicy, State, StoppingError
@@ -20,6 +20,12 @@ QUICK = RetryPolicy(strategy="fixed", initial_delay=0.01, min_delay=0, jitter=Fa
 def handler():
     with RetryHandler("test", retry=QUICK) as made:
         yield made
+
+
+#: Who waits for the next attempt waits for longer than any test.
+HOURS = RetryPolicy(strategy="fixed", initial_delay=3600, max_delay=3600, total_timeout=0, jitter=False)
+#: Seconds in which a reset wakes who waits for a breaker; one that is not reset lets it go after 30.
+AWAKE = 20
 
 
 def fail(context, payload):
@@ -183,7 +189,7 @@ def test_a_parked_job_is_woken_by_a_reset(handler):
     while handler.metrics().parked == 0:
         time.sleep(0.001)
     handler.breakers.reset("t")
-    thread.join(5)
+    thread.join(AWAKE)
     assert done[0].value == 7
 
 
@@ -199,20 +205,20 @@ def test_a_parked_coroutine_is_woken_by_a_reset(handler):
         while handler.metrics().parked == 0:
             await asyncio.sleep(0.001)
         handler.breakers.reset("t")
-        return await asyncio.wait_for(task, 5)
+        return await asyncio.wait_for(task, AWAKE)
 
     assert asyncio.run(main()).value == 7
 
 
 def test_cancel_ends_a_job_that_waits(handler):
-    job = handler.create_job("t", OSError(), id="a", retry=RetryPolicy(initial_delay=60, jitter=False))
+    job = handler.create_job("t", OSError(), id="a", retry=HOURS)
     done = []
     thread = threading.Thread(target=lambda: done.append(handler.submit_job(job, fail)))
     thread.start()
     while handler.metrics().waiting == 0:
         time.sleep(0.001)
     assert handler.cancel("a")
-    thread.join(5)
+    thread.join(LIMIT_S)
     assert done[0].state is State.CANCELLED
     assert not handler.cancel("a")
 
@@ -304,13 +310,11 @@ def test_ctrl_c_interrupts_a_wait(handler):
 
 
 def interrupt_a_wait(handler):
-    job = handler.create_job("t", OSError(), retry=RetryPolicy(initial_delay=60, jitter=False))
+    job = handler.create_job("t", OSError(), retry=HOURS)
     timer = threading.Timer(0.1, lambda: os.kill(os.getpid(), signal.SIGINT))
     timer.start()
-    began = time.monotonic()
     with pytest.raises(KeyboardInterrupt):
         handler.submit_job(job, fail)
-    assert time.monotonic() - began < 10
     assert handler.metrics().jobs_cancelled == 1
 
 
@@ -320,11 +324,11 @@ def test_total_timeout_and_deadline(handler):
     assert (result.reason, result.attempts) == ("deadline", 2)
 
     def work(context, payload):
-        assert 0 < context.remaining <= 5
+        assert 0 < context.remaining <= 60
         return True
 
-    assert handler.submit_job(handler.create_job("t", deadline=5), work).value
-    assert handler.submit_job(handler.create_job("t"), lambda context, _: context.remaining).value > 290
+    assert handler.submit_job(handler.create_job("t", deadline=60), work).value
+    assert handler.submit_job(handler.create_job("t"), lambda context, _: context.remaining).value > 200
 
 
 def test_ids_are_unique_among_live_jobs(handler):
@@ -480,10 +484,10 @@ def test_stop_refuses_and_waits(handler):
     done = []
     thread = threading.Thread(target=lambda: done.append(handler.submit_job(handler.create_job("t"), work)))
     thread.start()
-    began.wait(5)
+    assert began.wait(LIMIT_S)
     handler.stop()
     assert handler.metrics().running == 0
-    thread.join(5)
+    thread.join(LIMIT_S)
     assert done[0].value == "stopped"
     with pytest.raises(StoppingError):
         handler.submit_job(handler.create_job("t"), echo)
@@ -543,7 +547,9 @@ def program(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
 
     def call(*words):
-        done = subprocess.run([str(BINARY), *words, "--json"], capture_output=True, text=True, timeout=50, check=True)
+        done = subprocess.run(
+            [str(BINARY), *words, "--json"], capture_output=True, text=True, timeout=LIMIT_S, check=True
+        )
         return json.loads(done.stdout)
 
     return call

@@ -12,7 +12,7 @@ import threading
 import time
 
 import pytest
-from conftest import wait_for
+from conftest import LIMIT_S, wait_for
 from tests.kit import black_hole
 
 from redrive import App, Worker
@@ -45,7 +45,7 @@ def start(network):
     yield start
     for worker, thread in started:
         worker.stop()
-        thread.join(20)
+        thread.join(LIMIT_S)
 
 
 def test_a_renewal_that_gets_no_answer_is_made_again_by_a_new_connection(server, network, start):
@@ -55,7 +55,7 @@ def test_a_renewal_that_gets_no_answer_is_made_again_by_a_new_connection(server,
     @app.task(name="slow")
     def slow():
         runs.append(1)
-        go_on.wait(30)
+        go_on.wait(LIMIT_S)
         return "done"
 
     network.swallow("/v1/extend")
@@ -84,7 +84,7 @@ def test_a_run_is_told_when_its_lease_is_over_and_no_other_attempt_starts_beside
         if len(runs) == 1:
             wait_for(lambda: context.cancelled)
             told.set()
-            go_on.wait(60)  # as a function does that cannot be interrupted
+            go_on.wait(LIMIT_S)  # as a function does that cannot be interrupted
         running.pop()
         return "done"
 
@@ -92,7 +92,7 @@ def test_a_run_is_told_when_its_lease_is_over_and_no_other_attempt_starts_beside
     direct.client.submit({"task": "slow", "id": "a"})
     with caplog.at_level(logging.WARNING, "redrive"):
         start(app, lease=2.0)
-        assert told.wait(60)
+        assert told.wait(LIMIT_S)
         network.heal()
         wait_for(lambda: "attempt_put_off job_id=a" in caplog.text)
         go_on.set()
@@ -127,7 +127,7 @@ def test_a_coroutine_that_cleans_up_has_not_ended(server, network, start, caplog
     direct.client.submit({"task": "slow", "id": "a"})
     with caplog.at_level(logging.WARNING, "redrive"):
         start(app, lease=2.0)
-        assert cleaning.wait(60)
+        assert cleaning.wait(LIMIT_S)
         network.heal()
         wait_for(lambda: "attempt_put_off job_id=a" in caplog.text)
         wait_for(lambda: "lease_lost job_id=a" in caplog.text)
@@ -212,7 +212,7 @@ def test_a_job_whose_lease_is_over_stays_in_hand_while_it_runs():
     server.is_away = False
     wait_for(lambda: held.lease_until > before)
     jobs.end(held, {"release": True})
-    assert jobs.wait_until_empty(10)
+    assert jobs.wait_until_empty(LIMIT_S)
     assert [item["release"] for item in server.settled] == [True]
     assert max(server.extended) <= 0.05
     jobs.close()

@@ -8,6 +8,7 @@ import time
 import weakref
 
 import pytest
+from conftest import LIMIT_S
 
 from redrive import RedriveError, RetryHandler, RetryPolicy, State, _steps, failure
 from redrive._native import text
@@ -78,7 +79,7 @@ def test_threads_look_at_contexts_while_jobs_end():
         handler.submit_job(handler.create_job("t"), work)
     done.set()
     for thread in threads:
-        thread.join(10)
+        thread.join(LIMIT_S)
     assert errors == []
 
 
@@ -94,7 +95,7 @@ def park_and_reset(handler, submit):
     while handler.metrics().parked == 0:
         time.sleep(0.001)
     handler.breakers.reset("t")
-    thread.join(10)
+    thread.join(20)  # without the reset it would wait for 30 s
     return done
 
 
@@ -135,7 +136,7 @@ def test_a_wake_may_use_the_handler(monkeypatch):
         target=lambda: done.extend(park_and_reset(handler, lambda: handler.submit_job(job, echo))), daemon=True
     )
     thread.start()
-    thread.join(20)
+    thread.join(LIMIT_S)
     assert [result.value for result in done] == [7]
 
 
@@ -159,7 +160,7 @@ def test_a_thread_may_wake_itself_while_it_waits():
 
     thread = threading.Thread(target=wait, daemon=True)
     thread.start()
-    thread.join(10)
+    thread.join(LIMIT_S)
     assert finished
 
 
@@ -308,7 +309,7 @@ def test_threads_share_dead_letters():
     for thread in threads:
         thread.start()
     for thread in threads:
-        thread.join(30)
+        thread.join(LIMIT_S)
     assert errors == []
     letters = handler.dead_letters.list()
     assert len(letters) == 50

@@ -6,7 +6,7 @@ from datetime import datetime
 
 import httpx
 import pytest
-from conftest import wait_for
+from conftest import LIMIT_S, wait_for
 
 from redrive import App, BreakerConfig, RetryHandler, RetryPolicy, Worker
 
@@ -146,7 +146,7 @@ class Jokes:
             wait_for(condition)
         finally:
             worker.stop()
-            thread.join(30)
+            thread.join(LIMIT_S)
 
 
 @pytest.fixture

@@ -7,7 +7,7 @@ import threading
 from datetime import timedelta
 
 import pytest
-from conftest import wait_for
+from conftest import LIMIT_S, wait_for
 
 import redrive
 from redrive import App, Worker
@@ -33,7 +33,7 @@ def run_until(app, condition, **options):
         return wait_for(condition)
     finally:
         worker.stop()
-        thread.join(10)
+        thread.join(LIMIT_S)
 
 
 def ended(app, *jobs):
@@ -258,7 +258,7 @@ def settle_all(client, answers):
         jobs.add(held)
         jobs.settle(held, answer)
     jobs.start()
-    assert jobs.wait_until_empty(10)
+    assert jobs.wait_until_empty(LIMIT_S)
     assert all(thread.is_alive() for thread in jobs._threads)
     jobs.close()
 
@@ -317,7 +317,7 @@ def test_jobs_that_have_ended_make_room_before_the_server_is_told():
     assert (jobs.running(), jobs.is_empty()) == (0, False)
     assert jobs.wait_for_room(2, 0) == 0  # a server that is away gets no longer list
     jobs.start()
-    assert jobs.wait_until_empty(10)
+    assert jobs.wait_until_empty(LIMIT_S)
     assert jobs.wait_for_room(2, 0) == 2
     jobs.close()
 

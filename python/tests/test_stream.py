@@ -5,7 +5,7 @@ import subprocess
 import sys
 
 import pytest
-from conftest import BINARY
+from conftest import BINARY, LIMIT_S
 
 MODULE = """
 import asyncio
@@ -48,7 +48,7 @@ def gather(context):
 
 @app.task(name="reads", retry=1)
 def reads():
-    return subprocess.run(["cat"], stdout=subprocess.PIPE, text=True, timeout=10).stdout
+    return subprocess.run(["cat"], stdout=subprocess.PIPE, text=True, timeout=100).stdout
 
 @app.task(name="naps")
 def naps():
@@ -77,7 +77,7 @@ def redrive_program(tmp_path, run_python):
 
     def run(*words):
         done = subprocess.run(
-            [BINARY, *words, "-c", str(path)], cwd=tmp_path, capture_output=True, text=True, timeout=50
+            [BINARY, *words, "-c", str(path)], cwd=tmp_path, capture_output=True, text=True, timeout=LIMIT_S
         )
         assert done.returncode in (0, 3), done.stderr
         return done.stdout

@@ -5,6 +5,7 @@ import subprocess
 import sys
 
 import pytest
+from conftest import LIMIT_S
 
 from redrive import App, Worker
 from redrive.queue import tracing
@@ -108,4 +109,4 @@ with tracing.around("{PARENT}"):
     assert "traceparent" not in task.configure().job()
 assert not [name for name in sys.modules if name.startswith("opentelemetry")]
 """
-    subprocess.run([sys.executable, "-c", script], check=True, timeout=60)
+    subprocess.run([sys.executable, "-c", script], check=True, timeout=LIMIT_S)

@@ -5,6 +5,7 @@ import shutil
 import subprocess
 import sys
 
+from conftest import LIMIT_S
 from packaging.requirements import Requirement
 
 
@@ -43,7 +44,7 @@ class Fresh:
 
     def run(self, *words):
         command = [str(self.folder / "env" / "bin" / "python"), "-I", *words]
-        done = subprocess.run(command, cwd=self.folder, capture_output=True, text=True, timeout=50)
+        done = subprocess.run(command, cwd=self.folder, capture_output=True, text=True, timeout=LIMIT_S)
         assert done.returncode == 0, done.stderr
         return done.stdout
 

@@ -12,7 +12,7 @@ import threading
 import time
 
 import pytest
-from conftest import wait_for
+from conftest import LIMIT_S, wait_for
 
 import redrive
 from redrive import App, Worker
@@ -106,7 +106,7 @@ def test_failures_are_classified_by_the_hierarchy_and_have_their_traceback(app):
     worker, thread = run_in_thread(app, poll=1)
     wait_for(lambda: app.job(first.id)["state"] == "completed" and app.job(second.id)["state"] == "dead_letter")
     worker.stop()
-    thread.join(10)
+    thread.join(LIMIT_S)
     assert app.job(first.id)["attempts"] == 3
     history = app.job(first.id)["history"]
     assert "Special: not yet" in history[0]["error"]["stacktrace"]
@@ -128,7 +128,7 @@ def test_snooze_costs_no_attempt(app):
     worker, thread = run_in_thread(app, poll=1)
     wait_for(lambda: app.job(job.id)["state"] == "completed")
     worker.stop()
-    thread.join(10)
+    thread.join(LIMIT_S)
     assert app.job(job.id)["attempts"] == 1
     assert len(calls) == 2
 
@@ -173,13 +173,15 @@ def test_what_ends_a_program_does_not_end_a_worker(app):
 
 
 def test_leases_are_renewed(app):
+    """Every two seconds; a machine may stand still for some."""
+
     @app.task(name="slow")
     def slow():
-        time.sleep(4)
+        time.sleep(10)
         return "done"
 
     job = slow.defer()
-    work(app, lease=3.0)
+    work(app, lease=8.0)
     job = app.job(job.id)
     assert (job["state"], job["attempts"]) == ("completed", 1)
 
@@ -203,13 +205,13 @@ def test_a_cancelled_job_is_told(app):
             raise
 
     jobs = [slow.defer(), slow_too.defer()]
-    worker, thread = run_in_thread(app, lease=1.0, poll=1)
+    worker, thread = run_in_thread(app, lease=5.0, poll=1)
     wait_for(lambda: all(app.job(job.id)["state"] == "running" for job in jobs))
     for job in jobs:
         app.cancel(job.id)
     wait_for(lambda: stopped)
     worker.stop()
-    thread.join(10)
+    thread.join(LIMIT_S)
     assert not thread.is_alive()
     assert app.job(jobs[0].id)["state"] == "cancelled"
 
@@ -221,13 +223,13 @@ def test_a_stop_waits_and_then_gives_back(app):
     @app.task(name="slow")
     def slow():
         began.set()
-        release.wait(20)
+        release.wait(LIMIT_S)
 
     job = slow.defer()
     worker, thread = run_in_thread(app, poll=20, shutdown_timeout=0.2)
-    began.wait(10)
+    assert began.wait(LIMIT_S)
     worker.stop()
-    thread.join(10)
+    thread.join(LIMIT_S)
     assert not thread.is_alive()
     release.set()
     job = app.job(job.id)
@@ -236,12 +238,12 @@ def test_a_stop_waits_and_then_gives_back(app):
 
 def test_an_idle_worker_stops_at_once(app):
     app.task(name="t")(lambda: None)
-    worker, thread = run_in_thread(app, poll=30)
+    worker, thread = run_in_thread(app, poll=60)
     time.sleep(0.3)
     began = time.monotonic()
     worker.stop()
-    thread.join(10)
-    assert time.monotonic() - began < 3
+    thread.join(LIMIT_S)
+    assert time.monotonic() - began < 40  # of the 60 of its claim
 
 
 class LateAnswer(socketserver.StreamRequestHandler):
@@ -274,11 +276,11 @@ def test_what_the_last_claim_is_answered_is_given_back():
         app = App(f"http://127.0.0.1:{server.server_address[1]}")
         app.task(name="t")(lambda: None)
         worker, thread = run_in_thread(app)
-        assert server.claimed.wait(20)
+        assert server.claimed.wait(LIMIT_S)
         worker.stop()
-        thread.join(20)
+        thread.join(LIMIT_S)
         server.shutdown()
-        serving.join(20)
+        serving.join(LIMIT_S)
     assert server.settled == [{"id": "a", "token": "x", "release": True}]
 
 
@@ -289,19 +291,19 @@ def test_a_server_that_goes_away_and_comes_back(app, server, start_server):
     @app.task(name="slow")
     def slow():
         began.set()
-        go_on.wait(20)
+        go_on.wait(LIMIT_S)
         return "done"
 
     job = slow.defer()
     worker, thread = run_in_thread(app, poll=1)
-    began.wait(10)
+    assert began.wait(LIMIT_S)
     server.stop()
     go_on.set()
     time.sleep(0.2)
     start_server(port=server.port)
     wait_for(lambda: app.job(job.id)["state"] == "completed")
     worker.stop()
-    thread.join(10)
+    thread.join(LIMIT_S)
     assert app.job(job.id)["attempts"] == 1
 
 
@@ -441,7 +443,7 @@ def test_a_signal_drains(app, tmp_path, start_worker, number):
     process = start_worker()
     wait_for(lambda: (tmp_path / "began").exists())
     process.send_signal(number)
-    assert process.wait(20) == 0
+    assert process.wait(LIMIT_S) == 0
     assert app.job("slow")["state"] == "completed"
 
 
@@ -452,7 +454,7 @@ def test_a_second_signal_gives_back(app, tmp_path, start_worker):
     process.send_signal(signal.SIGINT)
     time.sleep(0.3)
     process.send_signal(signal.SIGINT)
-    assert process.wait(20) == 0
+    assert process.wait(LIMIT_S) == 0
     job = app.job("slow")
     assert (job["state"], job["attempts"]) == ("queued", 0)
 
@@ -480,7 +482,7 @@ def test_a_second_signal_while_the_first_one_is_acted_on_gives_back(app, tmp_pat
     process = start_worker(program=["-c", SIGNAL_IN_A_SIGNAL], SLOW="60")
     wait_for(lambda: (tmp_path / "began").exists())
     process.send_signal(signal.SIGTERM)
-    assert process.wait(20) == 0
+    assert process.wait(LIMIT_S) == 0
     job = app.job("slow")
     assert (job["state"], job["attempts"]) == ("queued", 0)
 
@@ -506,16 +508,16 @@ def test_an_interrupt_of_a_program_that_runs_a_worker_gives_back(app, tmp_path, 
 def test_the_command_works_until_idle(app, start_worker):
     submit(app, "add")
     process = start_worker("--until-idle", "--queues", "default", "--concurrency", "2", "--name", "w")
-    assert process.wait(20) == 0
+    assert process.wait(LIMIT_S) == 0
     assert app.job("add")["result"] == 3
 
 
 def test_a_killed_worker_loses_nothing(app, tmp_path, start_worker):
     submit(app, "slow")
-    process = start_worker("--lease", "1", SLOW="60")
+    process = start_worker("--lease", "3", SLOW="60")
     wait_for(lambda: (tmp_path / "began").exists())
     process.kill()
-    start_worker("--lease", "1", SLOW="0")
+    start_worker("--lease", "3", SLOW="0")
     wait_for(lambda: app.job("slow")["state"] == "completed")
 
 
@@ -547,7 +549,7 @@ def test_a_worker_that_cannot_claim_exits_with_an_error(start_worker, tmp_path):
         "app.client.claim = claim\n"
     )
     process = start_worker(place="odd:app")
-    assert process.wait(20) == 1
+    assert process.wait(LIMIT_S) == 1
     assert "no claims today" in process.stderr.read()
 
 
@@ -566,10 +568,10 @@ def test_a_worker_with_a_timetable_waits_for_its_server(server, start_server):
     time.sleep(0.3)
     assert thread.is_alive()
     start_server(port=server.port)
-    assert seen.wait(20)
+    assert seen.wait(LIMIT_S)
     assert wait_for(lambda: entries(app))["digest"]["task"] == "digest"
     worker.stop()
-    thread.join(10)
+    thread.join(LIMIT_S)
 
 
 def test_an_application_of_many_tasks_leaves_the_jobs_of_others_alone(app):
