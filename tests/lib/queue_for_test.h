@@ -29,6 +29,7 @@
     "  breaker: {failure_threshold: 0, failure_rate: 0}\n" \
     "tasks:\n"                                             \
     "  long: {lease: 3s, heartbeat: 100ms}\n"              \
+    "  longer: {lease: 8s, heartbeat: 100ms}\n"            \
     "  alone: {limits: {concurrency: 1}}\n"                \
     "classify:\n"                                          \
     "  - {errno: ENOSPC, class: validation}\n"

@@ -315,6 +315,7 @@ static struct test_queue *tq_with_lease(const char *yaml)
     return tq;
 }
 
+/* Some tries may be late on a busy machine, but not each. */
 FIXTURE_TEST(a_failed_heartbeat_is_tried_again_before_the_next_is_due)
 {
     struct test_queue *tq = tq_with_lease("tasks: {t: {lease: 600s, heartbeat: 3s}}\n");
@@ -322,12 +323,16 @@ FIXTURE_TEST(a_failed_heartbeat_is_tried_again_before_the_next_is_due)
     struct worker worker;
     WHOLE->is_refused = true;
     tq_handle(tq->queue, "t", run_until_open, &gate, 1);
-    const int64_t start_ms = clock_monotonic_ms();
+    int64_t shortest_ms = INT64_MAX;
     worker_start(&worker, tq->queue);
     WAIT_FOR(WHOLE->n_moves >= 1);
-    const int64_t first_ms = clock_monotonic_ms();
-    WAIT_FOR(WHOLE->n_moves >= 4);
-    assert_true(clock_monotonic_ms() - first_ms < first_ms - start_ms);
+    for (int n = 2; n <= 4; n++) {
+        const int64_t since_ms = clock_monotonic_ms();
+        WAIT_FOR(WHOLE->n_moves >= n);
+        const int64_t ms = clock_monotonic_ms() - since_ms;
+        shortest_ms = ms < shortest_ms ? ms : shortest_ms;
+    }
+    assert_in_range(shortest_ms, 0, 1500);
     assert_true(atomic_load(&WHOLE->n_moves) < 50);
     WHOLE->is_refused = false;
     atomic_store(&gate.is_open, true);

@@ -109,7 +109,7 @@ BOTH_TEST(a_function_may_submit)
 static int take_long(struct redrive_task_run *run, void *arg)
 {
     atomic_fetch_add((atomic_int *)arg, 1);
-    pass_ms(4500);
+    pass_ms(9500);
     assert_false(redrive_task_run_cancelled(run));
     return 0;
 }
@@ -118,8 +118,8 @@ BOTH_TEST(heartbeats_keep_a_run_that_outlasts_its_lease)
 {
     atomic_int n = 0;
     struct redrive_job_status job;
-    submit(tq->queue, "long", "a");
-    tq_handle(tq->queue, "long", take_long, &n, 2);
+    submit(tq->queue, "longer", "a");
+    tq_handle(tq->queue, "longer", take_long, &n, 2);
     work_until_idle(tq->queue);
     assert_int_equal(redrive_queue_job(tq->queue, "a", &job, NULL), 0);
     assert_int_equal(job.state, REDRIVE_STATE_COMPLETED);

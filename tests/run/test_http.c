@@ -321,7 +321,7 @@ TEST(template_may_not_lead_to_a_private_address)
         struct bench b;
         open_url(&b, (struct http_options){.url = url});
         snprintf(payload, sizeof payload, "{\"host\":\"%s\"}", hosts[i]);
-        struct record *r = post_and_wait(&b, payload, 5000);
+        struct record *r = post_and_wait(&b, payload, 60000);
         assert_string_equal(r->error_type, "PrivateAddress");
         assert_non_null(strstr(r->message, "run.allow_private"));
         assert_int_equal(r->class_, REDRIVE_CLASS_PERMANENT);
@@ -349,7 +349,7 @@ TEST(a_public_address_beside_a_private_one_may_fail_for_a_while)
     struct bench b;
     open_url(&b, (struct http_options){.url = "http://{payload.host}:1/echo"});
     refuses_v6 = true;
-    struct record *r = post_and_wait(&b, "{\"host\":\"localhost\"}", 5000);
+    struct record *r = post_and_wait(&b, "{\"host\":\"localhost\"}", 60000);
     refuses_v6 = false;
     const bool has_both = n_refused > 0;
     if (has_both) {
@@ -367,7 +367,7 @@ TEST(host_of_the_configuration_may_be_private_whatever_the_path)
     snprintf(url, sizeof url, "http://127.0.0.1:%d/{payload.path}", port);
     struct bench b;
     open_url(&b, (struct http_options){.url = url});
-    struct record *r = post_and_wait(&b, "{\"path\":\"echo\"}", 5000);
+    struct record *r = post_and_wait(&b, "{\"path\":\"echo\"}", 60000);
     assert_int_equal(r->class_, REDRIVE_CLASS_SUCCESS);
     bench_release(&b);
 }
@@ -380,7 +380,7 @@ TEST(proxy_of_the_environment_is_no_way_around)
     setenv("http_proxy", proxy, 1);
     struct bench b;
     open_url(&b, (struct http_options){.url = url});
-    struct record *r = post_and_wait(&b, "{\"host\":\"10.0.0.1\"}", 5000);
+    struct record *r = post_and_wait(&b, "{\"host\":\"10.0.0.1\"}", 60000);
     unsetenv("http_proxy");
     assert_string_equal(r->error_type, "PrivateAddress");
     bench_release(&b);
@@ -392,9 +392,9 @@ TEST(private_address_can_be_allowed)
     snprintf(url, sizeof url, "http://{payload.host}:%d/echo", port);
     struct bench b;
     open_url(&b, (struct http_options){.url = url, .allow_private = true});
-    struct record *r = post_and_wait(&b, "{\"host\":\"127.0.0.1\"}", 5000);
+    struct record *r = post_and_wait(&b, "{\"host\":\"127.0.0.1\"}", 60000);
     assert_int_equal(r->class_, REDRIVE_CLASS_SUCCESS);
-    r = post_and_wait(&b, "{\"other\":1}", 5000);
+    r = post_and_wait(&b, "{\"other\":1}", 60000);
     assert_int_equal(r->class_, REDRIVE_CLASS_VALIDATION);
     assert_string_equal(r->message, "the job has nothing for {payload.host} of the URL");
     bench_release(&b);
@@ -414,7 +414,7 @@ TEST(payload_cannot_lead_to_another_path)
     snprintf(url, sizeof url, "http://127.0.0.1:%d/echo/{payload.id}/x", port);
     struct bench b;
     open_url(&b, (struct http_options){.url = url, .allow_private = true});
-    struct record *r = post_and_wait(&b, "{\"id\":\"..\"}", 5000);
+    struct record *r = post_and_wait(&b, "{\"id\":\"..\"}", 60000);
     assert_int_equal(r->class_, REDRIVE_CLASS_VALIDATION);
     assert_string_equal(r->message, "'..' cannot stand for {payload.id} of the URL");
     bench_release(&b);

@@ -65,11 +65,12 @@ static void take_lease_back(struct test_pool *tp, int64_t seq)
 #define LEASE_TEST(test, ...) \
     TEST_OF(test, struct test_pool, tp, init(tp, __VA_ARGS__), tp_release(tp))
 
-/* The handler that was told ends by itself; the store hangs until then. */
+/* The handler that was told ends by itself; the store hangs until then. The lease does not end
+ * before that on a busy machine. */
 LEASE_TEST(run_is_told_when_its_lease_is_over_while_the_store_hangs,
            TASKS("trap \"" NOTE("told") NOTE("end") "exit 1\" TERM; " NOTE("start")
                      AT_GATE NOTE("end")),
-           1000, 300)
+           6000, 300)
 {
     const int64_t seq = tp_submit(tp, "t", "{}");
     tp_start(tp);
@@ -86,27 +87,22 @@ LEASE_TEST(run_is_told_when_its_lease_is_over_while_the_store_hangs,
     assert_int_equal(tp_state(tp, seq), REDRIVE_STATE_COMPLETED);
 }
 
-static bool has_failed_once(struct test_pool *tp)
-{
-    return tp_count_logged(tp, "heartbeat_failed") >= 1;
-}
-
-static bool has_failed_three_times(struct test_pool *tp)
-{
-    return tp_count_logged(tp, "heartbeat_failed") >= 3;
-}
-
+/* Some tries may be late on a busy machine, but not each. */
 LEASE_TEST(failed_heartbeat_is_tried_again_before_the_next_is_due, TASKS(STUBBORN), 600000, 3000)
 {
+    int64_t shortest_ms = INT64_MAX;
     (void)tp_submit(tp, "t", "{}");
-    const int64_t start_ms = clock_monotonic_ms();
     tp_start(tp);
     tp_until(tp, is_at_work);
     tp->is_broken = true;
-    tp_until(tp, has_failed_once);
-    const int64_t first_ms = clock_monotonic_ms();
-    tp_until(tp, has_failed_three_times);
-    assert_true(clock_monotonic_ms() - first_ms < first_ms - start_ms);
+    for (unsigned n = 1; n <= 4; n++) {
+        const int64_t since_ms = clock_monotonic_ms();
+        WAIT_RUNNING(tp_count_logged(tp, "heartbeat_failed") >= n, uv_run(&tp->loop, UV_RUN_ONCE));
+        const int64_t ms = clock_monotonic_ms() - since_ms;
+        if (n > 1 && ms < shortest_ms)
+            shortest_ms = ms;
+    }
+    assert_in_range(shortest_ms, 0, 1500);
     assert_true(tp_count_logged(tp, "heartbeat_failed") < 20);
     tp->is_broken = false;
     tp_open_gate(tp);
