@@ -8,6 +8,7 @@ import subprocess
 import pytest
 
 from tests.kit.program import BINARY, environment
+from tests.kit.waiting import LIMIT_S
 
 HASH = "sha256:" + "ab" * 32
 TOKENS = f"tokens: [{{name: eye, hash: '{HASH}', scopes: [read]}}]\n"
@@ -75,7 +76,7 @@ def first_lines(path, *words):
             lines.append(line)
             if " serving " in line:
                 process.send_signal(signal.SIGTERM)
-        assert process.wait(20) == 0, lines
+        assert process.wait(LIMIT_S) == 0, lines
         return "".join(lines)
     finally:
         if process.poll() is None:

@@ -32,13 +32,13 @@ tasks:
   leased:
     run: {{exec: [sh, -c, 'echo start $REDRIVE_ATTEMPT >> {dir}/effects; while [ ! -e {dir}/gate ];
       do sleep 0.05; done; echo end $REDRIVE_ATTEMPT >> {dir}/effects']}}
-    lease: 1s
+    lease: 5s
     heartbeat: 200ms
     retry: {{strategy: fixed, initial_delay: 10ms, jitter: none}}
   listed:
     run: {{exec: [sh, -c, 'echo start $REDRIVE_ATTEMPT >> {dir}/effects; while [ ! -e {dir}/gate ];
       do sleep 0.05; done']}}
-    lease: 1s
+    lease: 5s
     heartbeat: 200ms
     retry: {{strategy: fixed, initial_delay: 10ms, jitter: none, retry_on: [TaskError]}}
   never: {{run: {{exec: [sh, -c, 'echo no use >&2; exit 65']}}}}

@@ -8,8 +8,9 @@ import threading
 import pytest
 
 from tests.kit.program import BINARY, environment
+from tests.kit.waiting import LIMIT_S
 
-COMMAND_S = 60  # a command that takes longer hangs
+COMMAND_S = LIMIT_S
 END = "--- the command has ended ---"
 
 

@@ -9,6 +9,7 @@ import pytest
 
 from tests.docs.pages import blocks, difference, steps
 from tests.kit.program import ROOT
+from tests.kit.waiting import LIMIT_S
 
 TEXT = (ROOT / "docs" / "operations.md").read_text("utf-8")
 TROUBLES = TEXT.split("## Troubleshooting\n")[1].split("\n## ")[0]
@@ -128,7 +129,7 @@ def test_messages_about_a_newer_and_an_older_schema(open_shell, tmp_path):
 def test_a_second_server_is_refused(open_shell):
     shell = open_shell(REDRIVE_LISTEN_HTTP="127.0.0.1:0", REDRIVE_LISTEN_FAKTORY="off")
     shell("redrive serve 2> serve.log &")
-    deadline = time.monotonic() + 20
+    deadline = time.monotonic() + LIMIT_S
     while "listening" not in "\n".join(shell("cat serve.log")) and time.monotonic() < deadline:
         time.sleep(0.05)
     lines = shell("redrive serve")

@@ -35,7 +35,7 @@ def library():
 
 def sweep(*words):
     done = subprocess.run([sys.executable, "-m", "tests.faults.sweep", *words], cwd=ROOT, capture_output=True, text=True,
-                          check=False, timeout=200)
+                          check=False, timeout=500)
     assert done.returncode == 0, done.stdout + done.stderr
     return done.stdout.splitlines()[-1]
 
@@ -79,7 +79,8 @@ def test_sweep_notices(name, tmp_path, monkeypatch):
     monkeypatch.setattr(places, "BINARY", program)
     session = ENQUEUE.begin(tmp_path / "stores")
     (tmp_path / "is-broken").touch()
-    monkeypatch.setattr(places, "LIMIT_S", 1)
+    if name == "no end":
+        monkeypatch.setattr(places, "LIMIT_S", 1)
     outcome, _, _ = session.attempt(Case("enqueue", "memory", 10**9, False))
     assert any(complaint in text for text in outcome.complaints), outcome
 

@@ -87,7 +87,7 @@ class Api:
         return self.ok("POST", "/claim", members)["jobs"]
 
     def claim_one(self, **members):
-        jobs = self.claim(wait=10, **members)
+        jobs = self.claim(wait=60, **members)
         assert len(jobs) == 1
         return jobs[0]
 

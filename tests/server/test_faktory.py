@@ -146,10 +146,14 @@ def test_fetch_needs_queues_with_names(server):
 
 
 def test_fetch_waits_two_seconds_for_nothing(server):
+    """On a busy machine some may take longer."""
     client = server.worker()
-    start = time.monotonic()
-    assert client.fetch() is None
-    assert 1.9 <= time.monotonic() - start < 10
+    took = []
+    while not took or (took[-1] >= 10 and len(took) < 5):
+        start = time.monotonic()
+        assert client.fetch() is None
+        took.append(time.monotonic() - start)
+    assert min(took) >= 1.9 and took[-1] < 10, took
 
 
 def test_waiting_fetch_is_woken_by_a_push(server):
@@ -170,15 +174,21 @@ def test_waiting_fetch_is_woken_by_a_push(server):
 def test_many_waiting_fetches_share_many_jobs(server):
     producer = server.connect()
     workers = [server.worker(f"w{n}") for n in range(40)]
-    for worker in workers:
-        worker.send("FETCH default")
-    time.sleep(0.1)
-    assert json.loads(producer.ask("PUSHB [" + ",".join(job(f"job-{n:05}") for n in range(40)) + "]")) == {}
-    answers = [(worker, worker.reply()) for worker in workers]
-    # One whose two seconds were over before the push asks again.
-    got = {(json.loads(answer) if answer else worker.fetch())["jid"] for worker, answer in answers}
-    assert len(got) == 40
-    assert sum(answer is not None for _, answer in answers) > 0
+
+    def is_shared(round_):
+        """Whether one of them at least got its job by waiting: all were too early for a push of a machine that is busy."""
+        for worker in workers:
+            worker.send("FETCH default")
+        time.sleep(0.1)
+        pushed = ",".join(job(f"job-{round_}-{n:05}") for n in range(40))
+        assert json.loads(producer.ask(f"PUSHB [{pushed}]")) == {}
+        answers = [(worker, worker.reply()) for worker in workers]
+        # One whose two seconds were over before the push asks again.
+        got = {(json.loads(answer) if answer else worker.fetch())["jid"] for worker, answer in answers}
+        assert len(got) == 40
+        return any(answer is not None for _, answer in answers)
+
+    assert any(is_shared(round_) for round_ in range(5))
 
 
 def test_job_fetched_for_a_client_that_left_is_given_back(server):
@@ -420,9 +430,9 @@ def test_drain_ends_with_its_grace(server):
 
 
 def test_worker_without_beat_is_cut_off(start_server):
-    server = start_server("--beat", "2000")
+    server = start_server("--beat", "5000")
     worker, producer = server.worker(), server.connect()
-    end = time.monotonic() + 4
+    end = time.monotonic() + 7
     while time.monotonic() < end:
         assert worker.ask('BEAT {"wid":"w1"}') == "OK"
         time.sleep(0.1)

@@ -24,7 +24,7 @@ def tls_server(start_server, tmp_path):
     make_certificate(tmp_path, "server")
     (tmp_path / "server.pem").rename(tmp_path / "cert.pem")
     (tmp_path / "server.key").rename(tmp_path / "key.pem")
-    server = start_server("--tls", str(tmp_path), "--handshake", "3000", "--password", "sesame=acme")
+    server = start_server("--tls", str(tmp_path), "--handshake", "10000", "--password", "sesame=acme")
     return server, ssl.create_default_context(cafile=str(tmp_path / "cert.pem"))
 
 

@@ -61,7 +61,7 @@ def test_info_has_what_clients_look_for(server):
 
 
 def test_info_has_workers_and_memory(start_server):
-    server = start_server("--beat", "700")
+    server = start_server("--beat", "5000")
     client, silent = server.connect(), server.worker("w1")
     state = json.loads(client.ask("INFO"))
     assert state["faktory"]["tasks"]["Workers"] == {"size": 1, "reaped": 0}
@@ -72,15 +72,24 @@ def test_info_has_workers_and_memory(start_server):
 
 def test_fetch_of_a_silent_worker_is_answered_before_the_end(start_server):
     """A connection that is cut off takes with it what was about to be sent, which may be a job."""
-    silent = start_server("--beat", "700").worker()
-    silent.send("FETCH default")
-    assert silent.reply() is None
-    assert silent.is_closed()
+    server = start_server("--beat", "700")
+
+    def is_answered(wid):
+        """It was not if it was cut off before it asked, as on a busy machine."""
+        silent = server.worker(wid)
+        try:
+            silent.send("FETCH default")
+            assert silent.reply() is None
+        except (EOFError, ConnectionError):
+            return False
+        return silent.is_closed()
+
+    assert any(is_answered(f"w{n}") for n in range(5))
 
 
 def test_silent_worker_that_comes_back_has_its_time_again(start_server):
     """Also while one of its former connections does not take what it is sent."""
-    server = start_server("--beat", "2500")
+    server = start_server("--beat", "10000")
     observer, stuck = server.connect(), server.worker()
     stuck.send(*["INFO"] * 20000)
     wait_for(lambda: observer.info()["tasks"]["Workers"]["reaped"] == 1)

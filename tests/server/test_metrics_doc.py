@@ -11,7 +11,7 @@ from tests.kit.faktory import FaktoryClient
 from tests.kit.program import ROOT
 from tests.kit.server import Bench
 from tests.kit.tokens import token_hash
-from tests.kit.waiting import wait_for
+from tests.kit.waiting import LIMIT_S, wait_for
 
 MANUAL = (ROOT / "docs" / "monitoring.md").read_text("utf-8")
 DASHBOARD = json.loads((ROOT / "docs" / "grafana" / "redrive.json").read_text("utf-8"))
@@ -175,7 +175,7 @@ def test_worker_exports_its_own_histograms(bench):
     assert worker.metric('redrive_queue_wait_seconds_count{queue="fast",task="quick"}') == 1
     assert worker.get("/jobs")[0] == 404
     assert worker.send("POST", "/metrics", {})[0] in (405, 413)
-    connection = http.client.HTTPConnection("127.0.0.1", worker.port(), timeout=20)
+    connection = http.client.HTTPConnection("127.0.0.1", worker.port(), timeout=LIMIT_S)
     connection.request("DELETE", "/metrics")
     answer = connection.getresponse()
     assert (answer.status, answer.headers["Allow"]) == (405, "GET, HEAD")
@@ -203,7 +203,7 @@ def test_worker_without_tokens_serves_programs_of_this_machine_only(bench):
     assert worker.wait() == 2
     assert "without tokens only loopback addresses are served" in worker.log()
     worker = bench.work("--metrics", "127.0.0.1:0")
-    connection = http.client.HTTPConnection("127.0.0.1", worker.port(), timeout=20)
+    connection = http.client.HTTPConnection("127.0.0.1", worker.port(), timeout=LIMIT_S)
     connection.request("GET", "/metrics", headers={"Host": "evil.example"})
     assert connection.getresponse().status == 403
     connection.close()

@@ -49,6 +49,7 @@ def test_worker_is_listed_while_the_jobs_of_the_former_configuration_end(bench):
 # ---- Alerts ------------------------------------------------------------------------------------
 
 NEVER = "tasks: {never: {run: {exec: [sh, -c, 'exit 65']}}}\n"
+TRIES = 4  # of an alert: the last one comes 21 s after the first
 RULE = """
 alerts:
   - {when: 'dead_letters >= 1', command: [sh, -c, 'echo try >> DIR/tries; SCRIPT']}
@@ -77,9 +78,8 @@ def test_an_alert_that_is_tried_again_survives_a_reload(bench):
 def test_a_stop_does_not_wait_for_alerts_of_the_former_configuration(bench):
     server = serve_with_a_failed_alert(bench, "exit 75")
     server.reload()
-    began = time.monotonic()
     assert server.stop() == 0
-    assert time.monotonic() - began < 10  # all tries take 21 s
+    assert len((bench.dir / "tries").read_text("utf-8").splitlines()) < TRIES
     assert server.logged("alert_not_sent")
 
 

@@ -12,14 +12,14 @@ from tests.kit.waiting import LIMIT_S, wait_for
 N_CLIENTS = 50
 # Some clients claim jobs and never settle them: a stop waits for these as long as the grace.
 GRACE_S = 1
-END_S = 25  # a claim would wait for 30
+END_S = 50  # a claim would wait for 60
 
 # What clients do over and over: with a reader, without, with an operation, with a wait.
 REQUESTS = [
     ("POST", "/jobs", {"task": "mail"}),
     ("GET", "/jobs?limit=50", None),
     ("POST", "/claim", {"n": 5, "worker": "w"}),
-    ("POST", "/claim", {"queues": ["none"], "worker": "w", "wait": 30}),
+    ("POST", "/claim", {"queues": ["none"], "worker": "w", "wait": 60}),
     ("GET", "/metrics", None),
     ("POST", "/retry/dead-letters/retry", {"all": True}),
     ("DELETE", "/retry/dead-letters?older_than_hours=1", None),

@@ -15,8 +15,9 @@ from tests.kit.stores import start_or_skip
 from tests.kit.tokens import token_hash
 from tests.kit.waiting import LIMIT_S, wait_for
 
-# What is answered without the store; a loaded machine may be slow.
+# What is answered without the store. One that waits for it does so each time; a loaded machine may be slow now and then.
 SOON_S = 4
+TRIES = 5
 
 
 @pytest.fixture(params=["postgres", "redis"])
@@ -37,10 +38,18 @@ def ask(server, method, path, body=None):
         connection.close()
 
 
+def ask_soon(server, method, path, body=None):
+    """Status, headers and text of an answer that came soon."""
+    for _ in range(TRIES):
+        status, headers, text, took_s = ask(server, method, path, body)
+        if took_s < SOON_S:
+            return status, headers, text
+    raise AssertionError(f"{method} {path} takes {took_s:.1f} s: {text}")
+
+
 def health(server):
-    status, _, text, took_s = ask(server, "GET", "/health")
+    status, _, text = ask_soon(server, "GET", "/health")
     assert status == 200
-    assert took_s < SOON_S, text
     return json.loads(text)
 
 
@@ -54,11 +63,11 @@ def test_server_that_is_away_is_told_at_once(bench, store):
     server.wait_log(r"ERROR store_failed ")  # transactions have found it too
     for method, path, body in [("POST", "/tasks/mail", "{}"), ("GET", "/jobs/x", None), ("GET", "/queues", None),
                                ("GET", "/ready", None), ("POST", "/tasks/mail", "{}")]:
-        status, headers, text, took_s = ask(server, method, path, body)
-        assert (status, took_s < SOON_S) == (503, True), (path, text, took_s)
+        status, headers, text = ask_soon(server, method, path, body)
+        assert status == 503, (path, text)
         assert int(headers["Retry-After"]) > 0
-    status, _, text, took_s = ask(server, "GET", "/metrics")
-    assert (status, took_s < SOON_S) == (200, True), text
+    status, _, text = ask_soon(server, "GET", "/metrics")
+    assert status == 200, text
     assert server.metric("redrive_store_up") == 0
     assert server.metric('redrive_store_errors_total{kind="io"}') > 0
     assert len(server.wait_log("store_failed")) == 1

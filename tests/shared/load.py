@@ -21,7 +21,7 @@ def have_begun(rig):
 def endure(rig, *faults, judge=True):
     """Each of them under load, and work goes on after it."""
     rig.begin()
-    assert until(rig, lambda: have_begun(rig), 60), "a process does not begin"
+    assert until(rig, lambda: have_begun(rig), LIMIT_S), "a process does not begin"
     for fault in faults:
         goes_on(rig)
         fault()
@@ -33,7 +33,7 @@ def endure(rig, *faults, judge=True):
         assert not found, found[:20]
 
 
-def goes_on(rig, limit_s=60):
+def goes_on(rig, limit_s=LIMIT_S):
     """Every client comes on, and so does the work of the program itself."""
     before = settled(rig)
     assert until(rig, lambda: settled(rig) >= before + 5, limit_s), \

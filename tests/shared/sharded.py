@@ -25,7 +25,7 @@ tasks:
   bad: {{run: {{exec: ["false"]}}, retry: {{max_attempts: 1}}, breaker: {{failure_threshold: 100, min_calls: 100}}}}
   torn: {{run: {{exec: [sh, -c, '[ "$REDRIVE_TENANT" = acme ] || {{ {held}; exit 1; }}'], concurrency: 4}},
     retry: {{strategy: fixed, initial_delay: 1h, max_delay: 1h, total_timeout: 0}}}}
-  long: {{lease: 3s}}
+  long: {{lease: 4s, heartbeat: 300ms}}
   far: {{}}
   slow: {{}}
 cron:

@@ -2,10 +2,11 @@
 import datetime
 import json
 import signal
+import statistics
 import threading
 import time
 
-from tests.kit.waiting import wait_for
+from tests.kit.waiting import LIMIT_S, wait_for
 from tests.shared.fleet import Client, run_noting
 from tests.shared.load import settled
 from tests.torture.rig import Rig
@@ -14,7 +15,7 @@ REMOTE_BREAKER = """
 tasks:
   call:
     retry: {strategy: fixed, initial_delay: 10ms, min_delay: 10ms, jitter: none, max_attempts: 50, total_timeout: 0}
-    breaker: {failure_threshold: 3, recovery_timeout: 1s, recovery_jitter: 0, half_open_max: 2, success_threshold: 2,
+    breaker: {failure_threshold: 3, recovery_timeout: RECOVERY, recovery_jitter: 0, half_open_max: 2, success_threshold: 2,
               release_rate: 10, release_growth: 0}
 """
 
@@ -130,7 +131,8 @@ def claim_at_once(clients, until, enough):
 
 
 def test_breaker_holds_for_all_processes(fleet):
-    fleet.configure(REMOTE_BREAKER)
+    # So long that all of them have asked before it is over.
+    fleet.configure(REMOTE_BREAKER.replace("RECOVERY", "5s"))
     clients = [Client(fleet.serve("--no-work").ready()) for _ in range(EIGHT)]
     fleet.submit("call", [{}] * 40)
     first, second = clients[:2]
@@ -143,17 +145,17 @@ def test_breaker_holds_for_all_processes(fleet):
     assert len(fleet.jobs("parked")) >= 10
 
     # Two probes over all, however many ask and however long.
-    probes = claim_at_once(clients, opened + 30, 2)
+    probes = claim_at_once(clients, opened + LIMIT_S, 2)
     probes += claim_at_once(clients, time.monotonic() + 0.5, 1000)
     assert len(probes) == 2, probes
-    assert min(at for at, _, _ in probes) >= opened + 0.95
+    assert min(at for at, _, _ in probes) >= opened + 4.95
 
     # It closes, and lets ten a second go, over all. They may be claimed long after that, and then many at once, but
     # not before: at no time have more been claimed than can have been let go.
     closed = time.monotonic()
     for _, client, job in probes:
         client.settle([job])
-    claimed = sorted(claim_at_once(clients, closed + 30, 25), key=lambda claim: claim[0])
+    claimed = sorted(claim_at_once(clients, closed + LIMIT_S, 25), key=lambda claim: claim[0])
     assert len(claimed) >= 25
     for n, (at, _, _) in enumerate(claimed, start=1):
         assert n <= 6 + 10 * (at - closed), f"{n} jobs were let go within {at - closed:.2f} s"
@@ -161,14 +163,15 @@ def test_breaker_holds_for_all_processes(fleet):
 
 
 def test_eight_processes_send_one_probe_at_a_time(fleet):
-    fleet.configure(REMOTE_BREAKER.replace("half_open_max: 2", "half_open_max: 1"))
+    fleet.configure(REMOTE_BREAKER.replace("RECOVERY", "1s").replace("half_open_max: 2", "half_open_max: 1"))
     clients = [Client(fleet.serve("--no-work").ready()) for _ in range(EIGHT)]
     fleet.submit("call", [{}] * 20)
     failing = clients[0].claim(3)
     opened = time.monotonic()
     clients[0].settle(failing, "network")
     for round_ in range(3):
-        probes = claim_at_once(clients, opened + 1.6, 1000)
+        probes = claim_at_once(clients, opened + LIMIT_S, 1)
+        probes += claim_at_once(clients, time.monotonic() + 0.6, 1000)
         assert len(probes) == 1, (round_, probes)
         _, client, job = probes[0]
         opened = time.monotonic()
@@ -208,72 +211,74 @@ def test_rate_is_limited_over_all_processes(fleet):
 
 
 def test_eight_processes_keep_to_a_limit_of_one(fleet):
+    """And each end of a job is soon followed by the next start: not by a look of somebody once a second. A busy machine
+    holds up some of them, and not half."""
     fleet.configure("tasks:\n  alone: {limits: {concurrency: 1}, " + run_noting(1) + "}\n")
     for _ in range(EIGHT):
         fleet.work()
-    began = time.monotonic()
     fleet.submit("alone", [{"sleep": 0.01}] * 60)
     all_completed(fleet, 60)
-    took = time.monotonic() - began
     assert most_at_once(fleet) == 1
-    assert took < 45, f"60 jobs, one after the other, took {took:.1f} s"
+    starts = sorted(entry["at"] for entry in fleet.seen("start"))
+    ends = sorted(entry["at"] for entry in fleet.seen("end"))
+    gap = statistics.median(start - end for end, start in zip(ends, starts[1:]))
+    assert gap < 0.75, f"the next job starts {gap:.2f} s after the end of one"
 
 
 def test_eight_processes_on_one_rate_get_on(fleet):
     """All of them change the same row with each claim: whoever comes second tries again, and none of them
-    goes without for long."""
+    goes without for long. A busy machine holds up some jobs: those that came fastest are looked at."""
     fleet.configure("tasks:\n  paced: {limits: {rate: 100/s, burst: 20}, " + run_noting(2) + "}\n")
     for _ in range(EIGHT):
         fleet.work()
-    began = time.monotonic()
     fleet.submit("paced", [{"sleep": 0.02}] * 600)
     all_completed(fleet, 600)
-    took = time.monotonic() - began
-    assert took < 45, f"600 jobs at 100 a second took {took:.1f} s"
     starts = sorted(datetime.datetime.fromisoformat(job["started_at"]).timestamp() for job in fleet.jobs())
     assert starts[-1] - starts[0] >= 4.5
+    took = min(later - earlier for earlier, later in zip(starts, starts[100:]))
+    assert took < 7.5, f"100 jobs at 100 a second took {took:.1f} s"
     assert len({entry["pid"] for entry in fleet.seen("start")}) > EIGHT, "more than half of the slots have worked"
 
 
 # ---- Pauses --------------------------------------------------------------------------------------
 
 
-def test_pause_by_one_process_stops_the_others_within_a_second(fleet):
+def test_pause_by_one_process_stops_the_others(fleet):
+    """Within a second, or ten on a busy machine: all jobs would take fifty."""
     fleet.configure("tasks:\n  short: {" + run_noting(2) + "}\n")
     fleet.work()
     fleet.work()
-    fleet.submit("short", [{"sleep": 0.02}] * 400)
+    fleet.submit("short", [{"sleep": 0.5}] * 400)
     wait_for(lambda: len({entry["pid"] for entry in fleet.seen("start")}) == 4, "both work")
     assert fleet.redrive("queues", "pause", "default").returncode == 0
     paused = time.time()
-    wait_for(lambda: time.time() > paused + 1.5, "a while")
-    late = [entry["at"] - paused for entry in fleet.seen("start") if entry["at"] > paused + 1]
+    wait_for(lambda: not fleet.jobs("running"), "the jobs that were under way")
+    late = [job["id"] for job in fleet.jobs()
+            if job["started_at"] and datetime.datetime.fromisoformat(job["started_at"]).timestamp() > paused + 10]
     assert late == []
     before = len(fleet.seen("start"))
     assert 0 < before < 400
     assert fleet.redrive("queues", "resume", "default").returncode == 0
-    all_completed(fleet, 400)
+    wait_for(lambda: len(fleet.seen("end")) >= before + 4, "they go on")
 
 
 # ---- Deaths --------------------------------------------------------------------------------------
 
 
 def test_jobs_of_a_killed_worker_come_back_after_their_lease(fleet):
-    fleet.configure("tasks:\n  long: {lease: 2s, heartbeat: 300ms, " + run_noting(2) + "}\n")
+    fleet.configure("tasks:\n  long: {lease: 6s, heartbeat: 300ms, " + run_noting(2) + "}\n")
     dying = fleet.work()
     submitted = time.time()
     jobs = fleet.submit("long", [{"sleep": 3}] * 2)
     wait_for(lambda: len(fleet.seen("start")) == 2, "both run")
     dying.kill()
-    killed = time.time()
     fleet.work()
     wait_for(lambda: len(fleet.seen("start")) == 4, "they run again")
     again = fleet.seen("start")[2:]
     assert {entry["id"] for entry in again} == set(jobs)
     assert all(entry["attempt"] == 2 for entry in again)
     # They were claimed after they had been submitted; how long after, a loaded machine decides.
-    assert all(entry["at"] >= submitted + 2 for entry in again), "not before their lease was over"
-    assert all(entry["at"] <= killed + 8 for entry in again)
+    assert all(entry["at"] >= submitted + 6 for entry in again), "not before their lease was over"
 
 
 def test_rolling_restart_loses_nothing(durable, tmp_path):
@@ -283,7 +288,7 @@ def test_rolling_restart_loses_nothing(durable, tmp_path):
         rig.begin()
         for i, member in enumerate(rig.members * 2, start=1):
             rig.let_clients_work(member)
-            rig.wait_for(lambda wanted=6 * i: settled(rig) >= wanted, 30)
+            assert rig.wait_for(lambda wanted=6 * i: settled(rig) >= wanted, LIMIT_S)
             rig.end(member.process)
             member.process = rig.start(*member.words)
         rig.drain()

@@ -13,10 +13,9 @@ import time
 import pytest
 
 from tests.kit.delay import DelayProxy, find_program
+from tests.kit.waiting import LIMIT_S
 
-LIMIT_S = 30
 PINGS = 200
-QUIET_S = 25  # within this time a moment comes in which other tests leave the processors alone
 PRECISION_MS = 0.15
 LARGE = 16 * 1024 * 1024
 CLIENTS = 8
@@ -91,20 +90,24 @@ def ping(connection):
     return (time.perf_counter() - start) * 1000
 
 
-def median_ping_ms(port):
-    with connect(port) as connection:
-        return statistics.median(ping(connection) for _ in range(PINGS))
+def added_ms(network, server):
+    """By pings through the proxy and without it, in turns: what others do to the machine they do to both. It makes some
+    pings longer, and none shorter: the fastest quarter is looked at."""
+    with connect(network.port) as far, connect(server.port) as near:
+        pairs = [(ping(far), ping(near)) for _ in range(PINGS)]
+    slow, fast = (statistics.quantiles(times, n=4)[0] for times in zip(*pairs))
+    return slow - fast
 
 
 @pytest.mark.parametrize("round_trip_ms", [0, 0.5, 1])
 def test_adds_the_round_trip_that_was_asked_for(peer, round_trip_ms):
+    """At some time other tests leave the processors alone."""
     server = peer()
     off_ms = []
     with DelayProxy(server, round_trip_ms) as network:
-        until = time.monotonic() + QUIET_S
+        until = time.monotonic() + LIMIT_S
         while not off_ms or time.monotonic() < until:
-            added = median_ping_ms(network.port) - median_ping_ms(server.port)
-            off_ms.append(abs(added - round_trip_ms))
+            off_ms.append(abs(added_ms(network, server) - round_trip_ms))
             if off_ms[-1] <= PRECISION_MS:
                 return
     pytest.fail(f"off by {off_ms} ms")
@@ -139,33 +142,31 @@ def test_many_connections_carry_megabytes_unchanged_and_in_order(peer, round_tri
     assert seen == dict.fromkeys(range(CLIENTS), True)
     assert counts["to_server_bytes"] == counts["to_client_bytes"] == LARGE
     assert counts["connections"] == CLIENTS
-    assert took_s < 15, "it limits what passes"
+    assert took_s < 15, "it limits what passes"  # usually less than half a second
 
 
 def test_pipelined_requests_pass_together(peer):
     """A thousand requests that wait for each other's answers would take a thousand round trips."""
     with DelayProxy(peer(), 20) as network, connect(network.port) as connection:
-        start = time.monotonic()
         for _ in range(1000):
             connection.sendall(b"request ")
         assert len(read_exactly(connection, 8000)) == 8000
-        assert time.monotonic() - start < 10
         assert network.counts()["round_trips"] < 500
 
 
 def test_requests_that_do_not_wait_for_the_answer_are_one_round_trip(peer):
     """Even if the server has answered the first one before the second is sent: the answer is still on its way."""
 
-    def count():
-        with DelayProxy(peer(), 400) as network, connect(network.port) as connection:
+    def count(round_trip_s):
+        with DelayProxy(peer(), round_trip_s * 1000) as network, connect(network.port) as connection:
             connection.sendall(b"one")
-            time.sleep(0.24)  # read and answered by the server after 0.2 s
+            time.sleep(0.6 * round_trip_s)  # read and answered by the server after half of it
             connection.sendall(b"two")
             assert read_exactly(connection, 6) == b"onetwo"
             return network.counts()["round_trips"]
 
     # On a busy machine the second may be sent after the answer has come.
-    assert any(count() == 1 for _ in range(5))
+    assert any(count(round_trip_s) == 1 for round_trip_s in (0.4, 0.4, 0.4, 1, 3, 10))
 
 
 def read_exactly(connection, size):

@@ -30,7 +30,7 @@ def test_postgres_is_restarted_and_killed(make_server, make_rig):
     endure(rig, restart, crash)
 
 
-def start_after_a_crash(server, limit_s=60):
+def start_after_a_crash(server, limit_s=LIMIT_S):
     """What was left of the old one has to end first."""
     end = time.monotonic() + limit_s
     while True:
@@ -155,7 +155,7 @@ def test_redis_without_memory_refuses_clearly_and_recovers(make_server, make_rig
     rig.begin()
     goes_on(rig)
     server.call("CONFIG", "SET", "maxmemory", 1)
-    with contextlib.closing(http.client.HTTPConnection("127.0.0.1", rig.ports[0][0], timeout=30)) as connection:
+    with contextlib.closing(http.client.HTTPConnection("127.0.0.1", rig.ports[0][0], timeout=LIMIT_S)) as connection:
         connection.request("POST", "/jobs", json.dumps({"task": "remote", "payload": {}}), {"Content-Type": "application/json"})
         answer = connection.getresponse()
         problem = json.loads(answer.read())
@@ -167,7 +167,7 @@ def test_redis_without_memory_refuses_clearly_and_recovers(make_server, make_rig
     assert "memory" in command.stderr and "hint: " in command.stderr
     # What is there can still be worked off.
     rig.hold.touch()
-    end = time.monotonic() + 60
+    end = time.monotonic() + LIMIT_S
     while any(job["state"] == "queued" for job in rig.store.live()):
         rig.all_are_alive()
         assert time.monotonic() < end, "work does not go on without memory"

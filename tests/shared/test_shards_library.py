@@ -69,7 +69,8 @@ def two_shards(make_server, tmp_path):
 
 
 def test_leases_outlive_another_shard_that_hangs(two_shards):
-    """The thread that extends leases does not wait for the worker's row, which is written every five seconds."""
+    """The thread that extends leases does not wait for the worker's row, which is written every five seconds: the shard is
+    known to hang five seconds later, when a lease that is not extended has ended."""
     two_shards.work()
     since = time.monotonic()
     job = two_shards.started(two_shards.acme, "long")
@@ -101,7 +102,7 @@ def test_a_run_of_a_shard_that_hangs_does_not_stop_its_function(two_shards):
         since = time.monotonic()
         for job in [two_shards.acme.submit("slow") for _ in range(4)]:
             two_shards.ends(two_shards.acme, job, "completed")
-        assert time.monotonic() - since < 15, two_shards.log()
+        assert time.monotonic() - since < 24, two_shards.log()  # the settlement on the shard is given up after 30 s
     two_shards.ends(two_shards.hooli, held, "completed")
     two_shards.stop()
 

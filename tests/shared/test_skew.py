@@ -34,32 +34,30 @@ def enqueue(fleet, env, *words):
 
 
 def test_clocks_that_are_an_hour_off_do_no_harm(fleet, skew):
-    fleet.configure("tasks:\n  job: {lease: 1s, heartbeat: 300ms, " + run_noting(3) + "}\n")
+    fleet.configure("tasks:\n  job: {lease: 10s, heartbeat: 300ms, " + run_noting(3) + "}\n")
     early, late = skew(HOUR), skew(-HOUR)
     workers = [fleet.work(env=early), fleet.work(env=late)]
     asked = {}
     for env in (early, late, {}):
         before = time.time()
-        job = enqueue(fleet, env, "job", "{}", "--delay", "2s")
-        asked[job] = (before, time.time())
+        asked[enqueue(fleet, env, "job", "{}", "--delay", "2s")] = before
     long = fleet.submit("job", [{"sleep": 2.5}] * 4)
 
     wait_for(lambda: len(fleet.seen("end")) >= 7, lambda: f"{len(fleet.seen('end'))} of 7 ends")
     starts = {entry["id"]: entry for entry in fleet.seen("start")}
     assert len(fleet.seen("start")) == 7, "none was taken away from a worker that was alive"
-    for job, (before, after) in asked.items():
+    for job, before in asked.items():
         start = starts[job]["at"]
         assert start >= before + 2, f"waited {start - before:.2f} s at the most for a delay of 2 s"
-        assert start <= after + 20, f"waited {start - after:.2f} s for a delay of 2 s"
     assert {job["state"] for job in fleet.jobs()} == {"completed"}
 
     # One of them dies in the middle of its jobs.
-    fleet.submit("job", [{"sleep": 2}] * 6)
+    fleet.submit("job", [{"sleep": 5}] * 6)
     wait_for(lambda: len(fleet.seen("start")) == 13, "all run")
     workers[0].kill()
-    killed = time.time()
-    wait_for(lambda: len(fleet.seen("start")) == 16, "its three run again")
-    assert all(entry["at"] < killed + 10 for entry in fleet.seen("start")[13:])
+    left = {job["id"] for job in fleet.jobs("running") if job["worker"].endswith(f":{workers[0].pid}")}
+    assert left
+    wait_for(lambda: left <= {entry["id"] for entry in fleet.seen("start")[13:]}, "its jobs run again, not an hour later")
     wait_for(lambda: not fleet.jobs("queued", "running", "retrying"), "all end")
     assert set(long) <= {entry["id"] for entry in fleet.seen("end")}
 

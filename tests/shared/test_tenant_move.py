@@ -101,7 +101,7 @@ def test_a_move_that_is_killed_again_and_again_loses_and_doubles_nothing(place):
                                         str(place.config)], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
                                        stderr=subprocess.PIPE, text=True, env=environment())
             try:
-                out, said = command.communicate(timeout=chance.uniform(0.02, 4.5))
+                out, said = command.communicate(timeout=chance.uniform(0.02, 4.5 + kills))  # a slow machine needs longer
             except subprocess.TimeoutExpired:
                 command.kill()
                 command.communicate()

@@ -55,6 +55,7 @@ tasks:
 """
 
 BACKOFF_S = 0.2
+DRAIN_S = 60
 
 # Below this there is too little to do, above the other there would be too much left in the end.
 TOO_FEW = 40
@@ -173,7 +174,7 @@ class Rig:
         """In good order. One that had nothing to do may have been told before it listened."""
         process.terminate()
         try:
-            process.wait(timeout=30)
+            process.wait(timeout=LIMIT_S)
         except subprocess.TimeoutExpired as late:
             raise AssertionError("does not stop on SIGTERM") from late
         assert process.returncode in (0, -signal.SIGTERM), process.stderr.read().decode()
@@ -248,6 +249,7 @@ class Rig:
         """One of them is killed, or stopped for a while, and replaced at once, until there were enough
         and somebody has tampered with the store, if somebody is to; then all comes to its end."""
         end = time.monotonic() + limit_s
+        is_whole = sabotage is None
         self.begin()
         while self.kills < kills or sabotage:
             assert time.monotonic() < end, f"only {self.kills} kills, sabotage {sabotage}"
@@ -261,7 +263,8 @@ class Rig:
             if sabotage and self.tamper(sabotage):
                 sabotage = None
             self.launch(member)
-        self.drain()
+        # What was tampered with may never end.
+        self.drain(LIMIT_S if is_whole else DRAIN_S)
 
     def tamper(self, sabotage):
         """Tells whether there was anything to spoil. Servers will be killed again; workers are given new
@@ -310,7 +313,7 @@ class Rig:
             self.all_are_alive()
             time.sleep(0.1)
 
-    def drain(self, limit_s=60):
+    def drain(self, limit_s=LIMIT_S):
         """Nobody is harmed any more, and nothing new comes in. What is not done by the end of the
         time is left, for the judge to complain of."""
         self.hold_back(limit_s)

@@ -59,13 +59,13 @@ def test_full_disk_refuses_clearly_and_recovers_by_itself(rig, small_disk):
     assert refusal.stdout == ""
 
     (small_disk / "ballast").unlink()
-    end = time.monotonic() + 60
+    end = time.monotonic() + LIMIT_S
     while rig.store.live():
         assert worker.poll() is None, worker.stderr.read().decode()
         assert time.monotonic() < end, "work did not go on"
         time.sleep(0.05)
     worker.terminate()
-    assert worker.wait(timeout=20) == 0
+    assert worker.wait(timeout=LIMIT_S) == 0
     rig.forget(worker)
     assert rig.judge() == []
     assert rig.submitted > 20
