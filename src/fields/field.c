@@ -101,6 +101,13 @@ int field_wrong(struct field_reader *r, const struct field *f, int code, const c
     return rc;
 }
 
+int field_too_long(struct field_reader *r, const struct field *f, int code)
+{
+    struct field silent = *f;
+    silent.secret = true;
+    return field_wrong(r, &silent, code, "is too long");
+}
+
 int field_not_json(struct field_reader *r)
 {
     int rc = json_error(&r->json, r->err);

@@ -179,6 +179,9 @@ int field_missing(struct field_reader *r, const char *name, const char *expected
  * in the message, anything else is "it". */
 int field_wrong(struct field_reader *r, const struct field *f, int code, const char *what);
 
+/* Fails because the text is too long, without repeating it. */
+int field_too_long(struct field_reader *r, const struct field *f, int code);
+
 /* Fails because the next value is of another type: "it is a number". */
 int field_wrong_type(struct field_reader *r, const struct field *f);
 
@@ -210,6 +213,9 @@ void field_describe_double(const struct field_reader *r, const struct field *f, 
 
 /* What `write` of FIELD_TEXT does, for kinds that keep their text in the same way. */
 void field_write_text(const struct field *f, const void *member, struct json_writer *w);
+
+/* 1 true, 0 false, -1 neither: `true`, `True` and `TRUE` count, and those of false. */
+int field_truth(struct str text);
 
 /* Whether a row of the table was there. */
 static inline bool field_given(uint64_t given, size_t row)

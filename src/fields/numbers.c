@@ -5,7 +5,6 @@
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
-#include <stdlib.h>
 
 #include "base/err.h"
 #include "base/time/duration.h"
@@ -116,18 +115,18 @@ void field_describe_whole(const struct field_reader *r, const struct field *f, s
     describe_bounds(f, plain_bound, "", out);
 }
 
-#define DOUBLE_TEXT_MAX 512 /* more digits than a number needs */
-
+/* A number as JSON writes it, whatever the locale of the process says. */
 static int parse_double(struct str text, double *ret)
 {
-    char copy[DOUBLE_TEXT_MAX], *end = copy;
-    if (text.len == 0 || text.ptr[0] == '+' || !str_copy(copy, sizeof copy, text) ||
-        has_leading_zero(text) || copy[strspn(copy, "0123456789+-.eE")] != '\0')
-        return REDRIVE_E_INVALID;
-    *ret = strtod(copy, &end);
-    if (end == copy || *end != '\0')
-        return REDRIVE_E_INVALID;
-    return isfinite(*ret) ? 0 : REDRIVE_E_RANGE;
+    RELEASED_BY(json_reader_release) struct json_reader r;
+    /* The reader would pass over space around it. */
+    const bool is_bare = text.len > 0 && (text.ptr[0] == '-' || str_is_digit(text.ptr[0])) &&
+                         str_is_digit(text.ptr[text.len - 1]);
+    json_reader_init(&r, text, NULL);
+    int rc = is_bare ? json_read_double(&r, ret) : REDRIVE_E_INVALID;
+    if (rc == 0)
+        rc = json_end(&r);
+    return rc == 0 || rc == REDRIVE_E_RANGE ? rc : REDRIVE_E_INVALID;
 }
 
 static int double_read(struct field_reader *r, const struct field *f, void *to)
@@ -188,7 +187,17 @@ static void rate_describe(const struct field_reader *r, const struct field *f, s
 {
     (void)r;
     (void)f;
-    buf_printf(out, "jobs a second, 1 to %u, or a text such as 10/s or 90/min", RATE_MAX_COUNT);
+    buf_printf(out, "jobs a second, 1 to %u, or a text such as 10/s, 90/min, 1000/h or 5000/d",
+               RATE_MAX_COUNT);
+}
+
+int field_truth(struct str text)
+{
+    static const char *const WORDS[] = {"false", "False", "FALSE", "true", "True", "TRUE"};
+    for (int i = 0; i < 6; i++)
+        if (str_is(text, WORDS[i]))
+            return i >= 3;
+    return -1;
 }
 
 static int no_truth(struct field_reader *r, const struct field *f)
@@ -208,11 +217,14 @@ static int bool_read(struct field_reader *r, const struct field *f, void *to)
             return field_wrong_type(r, f);
         return json_read_bool(&r->json, to) < 0 ? field_not_json(r) : 0;
     }
-    const bool is_true =
-        str_is(r->text, "true") || (r->is_parameter && (r->text.len == 0 || str_is(r->text, "1")));
-    if (!is_true && !str_is(r->text, "false") && !(r->is_parameter && str_is(r->text, "0")))
+    int truth = field_truth(r->text);
+    if (r->is_parameter && (r->text.len == 0 || str_is(r->text, "1")))
+        truth = 1;
+    else if (r->is_parameter && str_is(r->text, "0"))
+        truth = 0;
+    if (truth < 0)
         return no_truth(r, f);
-    *(bool *)to = is_true;
+    *(bool *)to = truth == 1;
     return 0;
 }
 
@@ -289,21 +301,22 @@ static const char *whats_wrong_with_duration(struct str text)
     return parse_double(text, &number) == 0 ? "has no unit" : "is not a duration";
 }
 
-/* The hint of duration_parse is kept: it may name a missing unit. */
+/* What duration_parse has to say is kept: which unit is missing, or what a duration cannot have. */
 static int parse_duration(struct field_reader *r, const struct field *f, struct str text,
                           int64_t *ret_ms)
 {
     struct redrive_err why = {0};
-    struct field longest = *f;
+    struct field bounded = *f;
     int rc = duration_parse(text, ret_ms, &why);
     if (rc == 0)
         return 0;
     if (!is_bounded(f))
-        longest.max = DURATION_MAX_MS;
+        bounded.max = DURATION_MAX_MS;
     rc = rc == REDRIVE_E_RANGE
-             ? out_of_range(r, &longest)
+             ? out_of_range(r, &bounded)
              : field_wrong(r, f, REDRIVE_E_INVALID, whats_wrong_with_duration(text));
-    err_hint(r->err, "%s", why.hint);
+    if (text.len > 0 && text.ptr[0] != '-')
+        err_hint(r->err, "%s", *why.hint ? why.hint : why.detail);
     return rc;
 }
 

@@ -19,7 +19,7 @@ static int decode(struct field_reader *r, const struct field *f, size_t max, str
     RELEASED_BY(buf_release) struct buf text = BUF_MAX(max);
     int rc = json_unescape(s, &text);
     if (rc == REDRIVE_E_TOO_BIG)
-        return field_wrong(r, f, REDRIVE_E_TOO_BIG, "is too long");
+        return field_too_long(r, f, REDRIVE_E_TOO_BIG);
     *ret = arena_str(r->arena, buf_str(&text));
     return rc < 0 || !ret->ptr ? err_nomem(r->err) : 0;
 }
@@ -29,7 +29,7 @@ int field_read_text(struct field_reader *r, const struct field *f, size_t max, s
     struct str text = r->text;
     int rc = field_reads_text(r) ? 0 : decode(r, f, max, &text);
     if (rc == 0 && text.len > max)
-        rc = field_wrong(r, f, REDRIVE_E_INVALID, "is too long");
+        rc = field_too_long(r, f, REDRIVE_E_INVALID);
     if (rc == 0 && text.len > 0 && memchr(text.ptr, '\0', text.len))
         rc = field_wrong(r, f, REDRIVE_E_INVALID, "has a NUL character");
     if (rc == 0)

@@ -193,6 +193,46 @@ def test_a_server_without_the_route_is_of_another_version():
         assert "does not have what this command needs" in error["message"] and "9.9.9" in error["detail"]
 
 
+@contextlib.contextmanager
+def server_that_answers(text):
+    """One that says of itself that it is Redrive's, and answers all else with this text."""
+    session = json.dumps({"needs_token": False, "name": "anonymous", "tenant": "default", "version": "9.9.9",
+                          "scopes": [], "at": "2026-05-01T12:00:00.000Z"})
+
+    class Said(http.server.BaseHTTPRequestHandler):
+        def do_GET(self):
+            body = (session if self.path == "/v1/session" else text).encode()
+            self.send_response(200)
+            self.send_header("Content-Length", str(len(body)))
+            self.end_headers()
+            self.wfile.write(body)
+
+        def log_message(self, *_):
+            pass
+
+    with server_of(Said) as url:
+        yield url
+
+
+@pytest.mark.parametrize("text", ['{"items":[]} rest', '{"items":[1]}', '{"items":[],"next":"more"}', '{"itms":[]}', "[]", '{"items":[{]'])
+@pytest.mark.parametrize("words", [["queues", "list"], ["limits", "list"], ["breakers", "show", "a"]], ids=lambda words: words[0])
+def test_an_answer_that_is_no_whole_list_is_refused(text, words):
+    with server_that_answers(text) as url:
+        error = error_of(run("--server", url, *words, "--json"), 2)
+        assert error["code"] == "PARSE" and error["message"] == "the answer of the server cannot be read", error
+
+
+def test_words_and_members_of_another_version_are_printed_harmlessly():
+    odd = json.dumps({"items": [{"key": "a", "tenant": "default", "state": "x\u001b[31mred\u0007", "failure_rate": "high",
+                                 "thresholds": {"window": 1e300, "on_open": "b\u001b"}}, {}], "next": None})
+    with server_that_answers(odd) as url:
+        for words in (["breakers", "list"], ["breakers", "show", "a"], ["limits", "list"], ["queues", "list"]):
+            done = run("--server", url, *words)
+            assert done.returncode == 0, done
+            assert b"\x1b" not in done.stdout and b"\x07" not in done.stdout
+        assert b"x?[31mred?" in run("--server", url, "breakers", "show", "a").stdout
+
+
 def test_a_change_whose_answer_is_lost_is_not_sent_again():
     """libcurl sends a request twice if a connection that was kept breaks; the job may be there by then."""
     session = json.dumps({"needs_token": False, "name": "anonymous", "tenant": "default", "version": "0.1.0",

@@ -186,8 +186,7 @@ static const struct bad {
     /* ---- durations ---- */
     {"retry:\n  max_delay: 5\n", "redrive.yaml:2: retry.max_delay: '5' has no unit",
      "expected a duration such as 500ms, 2m or 1h30m", "add a unit: 5s"},
-    {"retry: {max_delay: -5s}\n", "redrive.yaml:1: retry.max_delay: '-5s' is negative", NULL,
-     ""},
+    {"retry: {max_delay: -5s}\n", "redrive.yaml:1: retry.max_delay: '-5s' is negative", NULL, ""},
     {"retry: {max_delay: 5sec}\n", "redrive.yaml:1: retry.max_delay: '5sec' is not a duration",
      NULL, NULL},
     {"retry: {max_delay: 200000d}\n", "redrive.yaml:1: retry.max_delay: '200000d' is out of range",
@@ -225,8 +224,8 @@ static const struct bad {
      NULL},
     {"retry: {jitter: {mode: add, min: 0.5}}\n",
      "redrive.yaml:1: retry.jitter.min: min 0.5 is above max 0.3", NULL, NULL},
-    {"retry: {jitter: {mode: step, max: 5}}\n",
-     "redrive.yaml:1: retry.jitter.max: '5' has no unit", NULL, NULL},
+    {"retry: {jitter: {mode: step, max: 5}}\n", "redrive.yaml:1: retry.jitter.max: '5' has no unit",
+     NULL, NULL},
     {"retry: {jitter: {mode: step, max: }}\n", "redrive.yaml:1: retry.jitter.max: has no value",
      "expected a number for add (to 10) and spread (to 1), a duration for step", NULL},
     {"retry: {jitter: {mode: add, min: }}\n", "redrive.yaml:1: retry.jitter.min: has no value",
@@ -238,8 +237,7 @@ static const struct bad {
      NULL, NULL},
     {"retry: {delays: 5s}\n", "redrive.yaml:1: retry.delays: '5s' is not understood",
      "expected a list of durations such as [5s, 30s, 2m, 10m]", "write a list: [5s]"},
-    {"retry: {delays: [1s, 5]}\n", "redrive.yaml:1: retry.delays[1]: '5' has no unit", NULL,
-     NULL},
+    {"retry: {delays: [1s, 5]}\n", "redrive.yaml:1: retry.delays[1]: '5' has no unit", NULL, NULL},
     {"retry: {max_attempts: \"5\"}\n",
      "redrive.yaml:1: retry.max_attempts: '5', in quotes, is not understood", NULL,
      "write 5, without quotes"},
@@ -327,7 +325,8 @@ static const struct bad {
      "redrive.yaml:1: tasks.a.run.http: cannot be understood", NULL, NULL},
     {"tasks: {a: {limits: {rate: 60/minute}}}\n",
      "redrive.yaml:1: tasks.a.limits.rate: '60/minute' is not a rate",
-     "expected jobs a second, 1 to 1000000000, or a text such as 10/s or 90/min", NULL},
+     "expected jobs a second, 1 to 1000000000, or a text such as 10/s, 90/min, 1000/h or 5000/d",
+     NULL},
     {"tasks: {a: {limits: {rate: [1]}}}\n", "redrive.yaml:1: tasks.a.limits.rate: found a list",
      NULL, NULL},
     {"tasks: {a: {limits: {rate: 1/s, per: usr}}}\n",
@@ -536,11 +535,12 @@ SANDBOX_TEST(text_has_a_limit)
     memset(text + strlen(text), 'x', 5000);
     strcat(text, "}\n");
     assert_int_equal(sandbox_load_text(s, text), REDRIVE_E_CONFIG);
-    /* The first one is about the store, which is in that directory. */
-    const struct redrive_err *err = &s->report.errors[s->report.n_errors - 1];
-    assert_non_null(strstr(err->message, "redrive.yaml:1: paths.retry_queue: 'xxx"));
-    assert_non_null(strstr(err->message, "…' is too long"));
-    assert_string_equal(err->detail, "expected a text of up to 4096 bytes");
+    /* One is about the store, which is in that directory. */
+    for (size_t i = 0; i < s->report.n_errors; i++)
+        assert_null(strstr(s->report.errors[i].message, "xxx"));
+    const struct redrive_err *err =
+        sandbox_error(s, "redrive.yaml:1: paths.retry_queue: it is too long");
+    assert_non_null(err);
 }
 
 SANDBOX_TEST(mistakes_in_inherited_rules_are_told_once)

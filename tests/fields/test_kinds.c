@@ -146,8 +146,8 @@ TEST(values_are_read_from_texts)
     assert_int_equal(all.when_ms, NOW + 1000);
     assert_int_equal(from_text("text", "five5"), 0);
     assert_string_equal(all.text, "five5");
-    const char *const yes[] = {"", "true", "1"};
-    for (size_t i = 0; i < 3; i++) {
+    const char *const yes[] = {"", "true", "1", "True", "TRUE"};
+    for (size_t i = 0; i < 5; i++) {
         assert_int_equal(from_text("flag", yes[i]), 0);
         assert_true(all.flag);
     }
@@ -206,9 +206,11 @@ TEST(a_wrong_value_is_refused_with_what_is_expected)
          "expected a whole number from -3 to 12"},
         {"{\"flag\":1}", REDRIVE_E_INVALID, "flag: it is a number", "expected true or false"},
         {"{\"rate\":0}", REDRIVE_E_RANGE, "rate: it is out of range",
-         "expected jobs a second, 1 to 1000000000, or a text such as 10/s or 90/min"},
+         "expected jobs a second, 1 to 1000000000, or a text such as 10/s, 90/min, 1000/h or "
+         "5000/d"},
         {"{\"rate\":\"fast\"}", REDRIVE_E_INVALID, "rate: it is not a rate",
-         "expected jobs a second, 1 to 1000000000, or a text such as 10/s or 90/min"},
+         "expected jobs a second, 1 to 1000000000, or a text such as 10/s, 90/min, 1000/h or "
+         "5000/d"},
         {"{\"span\":61}", REDRIVE_E_RANGE, "span: it is out of range",
          "expected seconds or a duration such as 500ms, 2m or 1h30m, from 1s to 1m"},
         {"{\"span\":-1}", REDRIVE_E_RANGE, "span: it is out of range",
@@ -256,6 +258,27 @@ TEST(a_wrong_text_is_refused_with_what_is_expected)
          {"many", REDRIVE_E_INVALID, "number: 'many' is not a number",
           "expected a number such as 20 or 0.5"}},
         {"number",
+         {".5", REDRIVE_E_INVALID, "number: '.5' is not a number",
+          "expected a number such as 20 or 0.5"}},
+        {"number",
+         {" 5", REDRIVE_E_INVALID, "number: ' 5' is not a number",
+          "expected a number such as 20 or 0.5"}},
+        {"number",
+         {"010", REDRIVE_E_INVALID, "number: '010' is not a number",
+          "expected a number such as 20 or 0.5"}},
+        {"whole",
+         {"010", REDRIVE_E_INVALID, "whole: '010' is not a whole number",
+          "expected a whole number from -3 to 12"}},
+        {"whole",
+         {"a\x1b[31m", REDRIVE_E_INVALID, "whole: 'a?[31m' is not a whole number",
+          "expected a whole number from -3 to 12"}},
+        {"span",
+         {"30", REDRIVE_E_INVALID, "span: '30' has no unit",
+          "expected a duration such as 500ms, 2m or 1h30m, from 1s to 1m"}},
+        {"span",
+         {"-5s", REDRIVE_E_INVALID, "span: '-5s' is negative",
+          "expected a duration such as 500ms, 2m or 1h30m, from 1s to 1m"}},
+        {"number",
          {"1e999", REDRIVE_E_RANGE, "number: '1e999' is out of range",
           "expected a number such as 20 or 0.5"}},
         {"flag",
@@ -268,8 +291,7 @@ TEST(a_wrong_text_is_refused_with_what_is_expected)
          {"old", REDRIVE_E_INVALID, "age: 'old' is not a duration",
           "expected a duration such as 90m, 24h or 30d"}},
         {"text",
-         {"sixsix", REDRIVE_E_INVALID, "text: 'sixsix' is too long",
-          "expected a text of up to 5 bytes"}},
+         {"sixsix", REDRIVE_E_INVALID, "text: it is too long", "expected a text of up to 5 bytes"}},
     };
     for (size_t i = 0; i < sizeof TEXTS / sizeof TEXTS[0]; i++)
         check_refusal(from_text(TEXTS[i].name, TEXTS[i].refusal.input), &TEXTS[i].refusal);
@@ -283,6 +305,43 @@ TEST(the_nearest_word_is_suggested)
     assert_string_equal(err.message, "states: there is no 'runing'");
     assert_string_equal(err.hint, "did you mean 'running'?");
     assert_null(strstr(err.detail, "retrying")); /* one of the words that are left out */
+}
+
+TEST(what_is_wrong_with_a_duration_is_said)
+{
+    assert_int_equal(from_text("span", "1.5s500ms"), REDRIVE_E_INVALID);
+    assert_string_equal(err.hint, "only the last part may have a fraction");
+    assert_int_equal(from_text("flag", "On"), REDRIVE_E_INVALID);
+    assert_string_equal(err.hint, "did you mean 'true'?");
+}
+
+/* The text of a parameter only: a value of the configuration says true or false. */
+TEST(one_is_no_truth_where_there_are_no_parameters)
+{
+    static const struct field FLAG = {"flag", &FIELD_BOOL, 0};
+    static const char *const WORDS[] = {"1", "0", "", "yes"};
+    struct field_reader r;
+    bool flag = false;
+    fields_query_open(&r, 0, &arena, NOW, &err);
+    r.is_parameter = false;
+    for (size_t i = 0; i < sizeof WORDS / sizeof WORDS[0]; i++) {
+        r.text = str_of(WORDS[i]);
+        assert_int_equal(FIELD_BOOL.read(&r, &FLAG, &flag), REDRIVE_E_INVALID);
+    }
+    r.text = STR("True");
+    assert_int_equal(FIELD_BOOL.read(&r, &FLAG, &flag), 0);
+    assert_true(flag);
+}
+
+TEST(a_secret_is_not_repeated)
+{
+    static const struct field SECRET = {"secret", &FIELD_INT, 0, .secret = true};
+    struct field_reader r;
+    int64_t n = 0;
+    fields_query_open(&r, 0, &arena, NOW, &err);
+    r.text = STR("hunter2");
+    assert_int_equal(FIELD_INT.read(&r, &SECRET, &n), REDRIVE_E_INVALID);
+    assert_string_equal(err.message, "secret: it is not a whole number");
 }
 
 TEST(the_name_of_a_queue_in_a_list_is_checked)

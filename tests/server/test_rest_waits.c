@@ -147,16 +147,16 @@ static int hold_up(struct engine *engine, struct op *op, struct redrive_err *err
 
 static void hand_in_claim(struct rest_call *call)
 {
-    REST_WORK[0].run(call);
+    REST_WORK[0].own_run(call);
     sem_post(&started);
 }
 
 static void hand_in_job(struct rest_call *call)
 {
     const struct rest_route *route = REST_JOBS;
-    while (route->method != HTTP_POST || strcmp(route->path, "/jobs") != 0)
+    while (route->method != HTTP_POST || strcmp(rest_route_path(route), "/jobs") != 0)
         route++;
-    route->run(call);
+    route->own_run(call);
     sem_post(&started);
 }
 

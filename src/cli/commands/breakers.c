@@ -40,7 +40,7 @@ static const char *tenant_of(const struct cli *cli)
 
 /* ---- list ------------------------------------------------------------------------------------ */
 
-/* In the color of its state; one that only a newer server knows has none. */
+/* The color of a state; one that only a newer server knows has none. */
 static enum style style_of(struct str state)
 {
     const int number = vocabulary_find(VOCABULARY_BREAKER_STATE, state);
@@ -65,7 +65,7 @@ static void add_breaker(struct table *t, const struct object *breaker, const voi
     const int64_t failures = object_int(breaker, "failure_count");
     const int64_t most = object_int(&thresholds, "failure_threshold");
     char text[FIGURE_MAX];
-    table_add_styled(t, style_of(state), arena_dup(breaker->arena, state));
+    table_add_styled(t, style_of(state), state.len > 0 ? arena_dup(breaker->arena, state) : "-");
     if (most == 0)
         table_addf(t, "%" PRId64 "/-", failures);
     else
@@ -107,7 +107,8 @@ static void show_share(const char *label, double share, struct buf *out)
 /* A member that has seconds, as a duration. */
 static const char *span_of(const struct object *o, const char *name, char out[DURATION_TEXT_MAX])
 {
-    return duration_format(llround(1000 * object_double(o, name, 0)), out);
+    const double ms = 1000 * object_double(o, name, 0);
+    return ms >= 0 && ms <= (double)DURATION_MAX_MS ? duration_format(llround(ms), out) : "-";
 }
 
 static void show_rates(const struct object *breaker, const struct object *thresholds,
@@ -184,7 +185,10 @@ static void show_as_text(struct buf *out, const struct term *term, const void *t
     char text[FIGURE_MAX];
     text_add_clean(out, object_text(breaker, "key"));
     buf_puts(out, ": ");
-    style_add(out, term->color, style_of(state), state);
+    if (style_of(state) == STYLE_PLAIN)
+        text_add_clean(out, state);
+    else
+        style_add(out, term->color, style_of(state), state);
     buf_printf(out, "\n  failures in a row  %" PRId64, object_int(breaker, "failure_count"));
     if (most > 0)
         buf_printf(out, ", opens at %" PRId64, most);
@@ -200,29 +204,24 @@ static void show_as_text(struct buf *out, const struct term *term, const void *t
     buf_putc(out, '\n');
 }
 
-/* Its number among the items, or a negative code. */
-static ptrdiff_t find_breaker(struct answer *breakers, struct str tenant, struct str key)
-{
-    for (size_t i = 0; i < breakers->n; i++) {
-        const struct object breaker = answer_item(breakers, i, &breakers->arena);
-        if (str_eq(object_text(&breaker, "key"), key) &&
-            str_eq(object_text(&breaker, "tenant"), tenant))
-            return (ptrdiff_t)i;
-    }
-    return -1;
-}
-
-static int unknown_key(struct answer *breakers, const char *key, struct redrive_err *err)
+static int unknown_key(const struct answer *breakers, const char *key, struct redrive_err *err)
 {
     struct words words = WORDS_INIT;
     int rc = err_set(err, REDRIVE_E_NOT_FOUND, "there is no breaker '%s'", key);
-    for (size_t i = 0; i < breakers->n; i++) {
-        const struct object breaker = answer_item(breakers, i, &breakers->arena);
-        words_add(&words, "", object_text(&breaker, "key"));
-    }
+    answer_words(breakers, "key", &words);
     err_detail(err, "a breaker that no task declares comes to be with the first job that meets it");
     words_hint(&words, key, "see which there are: redrive breakers list", err);
     return rc;
+}
+
+/* Reads all breakers, and finds one of them. */
+static int read_one(const struct session *session, struct str tenant, const char *key,
+                    struct answer *ret, size_t *ret_i, struct redrive_err *err)
+{
+    int rc = answer_read(session, &API_BREAKERS, tenant, ret, err);
+    if (rc == 0)
+        rc = answer_find(ret, "key", str_of(key), tenant, ret_i, err);
+    return rc == 0 ? unknown_key(ret, key, err) : rc < 0 ? rc : 0;
 }
 
 static struct str tenant_meant(const struct cli *cli, const struct session *session)
@@ -233,15 +232,17 @@ static struct str tenant_meant(const struct cli *cli, const struct session *sess
     return str_of(named ? named : ENGINE_TENANT_DEFAULT);
 }
 
-static int show(struct cli *cli, const struct session *session, struct answer *breakers, size_t i,
-                struct redrive_err *err)
+static int show(struct cli *cli, const struct session *session, const struct answer *breakers,
+                size_t i, struct redrive_err *err)
 {
+    RELEASED_BY(arena_release) struct arena arena = {0};
     const struct shown_breaker shown = {
-        .breaker = answer_item(breakers, i, &breakers->arena),
+        .breaker = answer_item(breakers, i, &arena),
         .json = breakers->items[i],
         .now_ms = session_now_ms(session),
     };
-    return cli_show(cli, &shown, show_as_json, show_as_text, err);
+    int rc = cli_show(cli, &shown, show_as_json, show_as_text, err);
+    return rc == 0 && arena.failed ? err_nomem(err) : rc;
 }
 
 /* Finds the breaker, does to it what is asked, and shows it as it then is. */
@@ -251,22 +252,19 @@ static int run_verb(struct cli *cli, struct session *session, struct redrive_err
     const char *key = cli->invocation.args[0];
     const struct str tenant = tenant_meant(cli, session);
     RELEASED_BY(answer_release) struct answer before = {0}, moved = {0}, after = {0};
+    size_t i = 0;
     /* The command itself prints what it has done to the breaker. */
     if (cli->globals->log_level < 0)
         session->log.level = LOG_LEVEL_ERROR;
-    int rc = answer_read(session, &API_BREAKERS, tenant, &before, err);
-    const ptrdiff_t i = rc == 0 ? find_breaker(&before, tenant, str_of(key)) : -1;
-    if (rc < 0 || i < 0)
-        return rc < 0 ? rc : unknown_key(&before, key, err);
+    int rc = read_one(session, tenant, key, &before, &i, err);
+    if (rc < 0)
+        return rc;
     if (verb == BREAKER_LOOK)
-        return show(cli, session, &before, (size_t)i, err);
+        return show(cli, session, &before, i, err);
     rc = answer_change(session, VERBS[verb], tenant, str_of(key), &moved, err);
     if (rc == 0)
-        rc = answer_read(session, &API_BREAKERS, tenant, &after, err);
-    const ptrdiff_t now = rc == 0 ? find_breaker(&after, tenant, str_of(key)) : -1;
-    if (rc < 0 || now < 0)
-        return rc < 0 ? rc : unknown_key(&after, key, err);
-    return show(cli, session, &after, (size_t)now, err);
+        rc = read_one(session, tenant, key, &after, &i, err);
+    return rc == 0 ? show(cli, session, &after, i, err) : rc;
 }
 
 static const struct command CMD_LIST = {

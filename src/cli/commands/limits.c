@@ -52,7 +52,7 @@ static void add_limit(struct table *t, const struct object *limit, const void *c
     const struct str rate = object_text(limit, "rate");
     (void)ctx;
     add_running(t, limit);
-    table_add_str(t, rate.ptr ? rate : STR("-"));
+    table_add_str(t, rate.len > 0 ? rate : STR("-"));
     add_budget(t, &budget);
     table_addf(t, "%" PRId64, object_int(limit, "parked"));
     table_add_str(t, object_text(limit, "tenant"));

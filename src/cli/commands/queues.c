@@ -54,11 +54,12 @@ struct queue_list {
 };
 
 /* The states that jobs are in, and those that are always shown: a table has to fit. */
-static unsigned states_to_show(struct answer *queues)
+static unsigned states_to_show(const struct answer *queues)
 {
     unsigned shown = 1u << 0 | 1u << 1; /* queued and running */
     for (size_t i = 0; i < queues->n; i++) {
-        const struct object queue = answer_item(queues, i, &queues->arena);
+        RELEASED_BY(arena_release) struct arena arena = {0};
+        const struct object queue = answer_item(queues, i, &arena);
         for (size_t k = 0; k < N_STATES; k++)
             if (object_int(&queue, redrive_state_name(STATES[k].state)) > 0)
                 shown |= 1u << k;
@@ -91,7 +92,7 @@ static void add_queue(struct table *t, const struct object *queue, const void *c
         table_addf(t, "in %s", when_span(due_ms - list->now_ms, text));
 }
 
-static int print_queues(struct cli *cli, const struct session *session, struct answer *queues,
+static int print_queues(struct cli *cli, const struct session *session, const struct answer *queues,
                         struct redrive_err *err)
 {
     const struct queue_list list = {states_to_show(queues), session_now_ms(session)};
@@ -120,39 +121,38 @@ static int run_list(struct cli *cli, struct session *session, struct redrive_err
 
 /* ---- pause, resume --------------------------------------------------------------------------- */
 
-/* A queue that has neither jobs nor a pause has no members. */
-static struct object find_queue(struct answer *queues, const char *name)
-{
-    for (size_t i = 0; i < queues->n; i++) {
-        const struct object queue = answer_item(queues, i, &queues->arena);
-        if (str_is(object_text(&queue, "queue"), name))
-            return queue;
-    }
-    return (struct object){0};
-}
-
 /* A pause of a queue without jobs is no error, but may be a misspelt name. */
-static void note_unused(struct cli *cli, struct answer *queues, const char *name)
+static void note_unused(struct cli *cli, const struct answer *queues, const char *name)
 {
     struct words names = WORDS_INIT;
     struct redrive_err note;
-    for (size_t i = 0; i < queues->n; i++) {
-        const struct object queue = answer_item(queues, i, &queues->arena);
-        words_add(&names, "", object_text(&queue, "queue"));
-    }
+    answer_words(queues, "queue", &names);
     err_set(&note, REDRIVE_E_NOT_FOUND, "no job is or was in a queue '%s'", name);
     words_hint(&names, name, "", &note);
     cli_warn(cli, &note);
 }
 
-static void say(struct cli *cli, const char *name, bool was_paused, bool pause)
+/* What has become of a queue, of which `queues` has what it was before. */
+static int say(struct cli *cli, const struct answer *queues, const char *name, bool pause,
+               struct redrive_err *err)
 {
-    if (was_paused == pause)
+    RELEASED_BY(arena_release) struct arena arena = {0};
+    struct object before = {0};
+    size_t i;
+    int rc = answer_find(queues, "queue", str_of(name), (struct str){0}, &i, err);
+    if (rc < 0)
+        return rc;
+    if (rc == 0)
+        note_unused(cli, queues, name);
+    else
+        before = answer_item(queues, i, &arena);
+    if (object_bool(&before, "paused") == pause)
         cli_say(cli, "queue %s %s\n", name, pause ? "was paused already" : "was not paused");
     else if (!pause)
         cli_say(cli, "queue %s goes on\n", name);
     else
         cli_say(cli, "queue %s is paused; jobs that run now go on to their end\n", name);
+    return arena.failed ? err_nomem(err) : 0;
 }
 
 static int check_name(struct cli *cli, struct redrive_err *err)
@@ -171,14 +171,9 @@ static int set_pause(struct cli *cli, struct session *session, struct redrive_er
     if (rc == 0)
         rc = answer_change(session, pause ? &API_PAUSE : &API_RESUME, str_of(options->tenant),
                            str_of(name), &answer, err);
-    if (rc == 0) {
-        const struct object before = find_queue(&queues, name);
-        if (!before.members)
-            note_unused(cli, &queues, name);
-        say(cli, name, object_bool(&before, "paused"), pause);
-        rc = answer_print(cli, &answer, err);
-    }
-    return rc;
+    if (rc == 0)
+        rc = say(cli, &queues, name, pause, err);
+    return rc == 0 ? answer_print(cli, &answer, err) : rc;
 }
 
 /* ---- The tables ------------------------------------------------------------------------------ */

@@ -47,7 +47,8 @@ static int read_items(struct json_reader *r, struct answer *answer)
         if (!items)
             return REDRIVE_E_NOMEM;
         answer->items = items;
-        rc = json_skip(r, &items[answer->n++]);
+        rc = json_peek(r) == JSON_TYPE_OBJECT ? json_skip(r, &items[answer->n++])
+                                              : json_fail(r, REDRIVE_E_PARSE, "expected an object");
     }
     return rc;
 }
@@ -60,7 +61,10 @@ static int read_list(struct json_reader *r, struct answer *answer)
     while (rc == 0 && (rc = json_next_key(r, &key)) > 0) {
         const bool is_list = json_string_is(key, "items");
         has_items |= is_list;
-        rc = is_list ? read_items(r, answer) : json_skip(r, NULL);
+        if (json_string_is(key, "next") && json_peek(r) != JSON_TYPE_NULL)
+            rc = json_fail(r, REDRIVE_E_PARSE, "expected a list that is whole");
+        else
+            rc = is_list ? read_items(r, answer) : json_skip(r, NULL);
     }
     return rc == 0 && !has_items ? json_fail(r, REDRIVE_E_PARSE, "expected a list of items") : rc;
 }
@@ -75,8 +79,12 @@ int answer_read(const struct session *session, const struct operation *operation
         return rc;
     json_reader_init(&r, buf_str(&ret->text), &LIMITS);
     rc = read_list(&r, ret);
-    if (rc < 0 && unpack_error(&r, err) == 0)
-        rc = err_nomem(err);
+    if (rc == 0)
+        rc = json_end(&r);
+    if (rc < 0) {
+        rc = unpack_error(&r, err);
+        rc = rc < 0 ? rc : err_nomem(err);
+    }
     json_reader_release(&r);
     return rc;
 }
@@ -156,15 +164,22 @@ struct object answer_item(const struct answer *answer, size_t i, struct arena *a
     return object_of(answer->items[i], arena);
 }
 
-/* Starts on the value of a member; false: it is not there. */
-static bool find(const struct object *o, const char *name, struct json_reader *r)
+/* The value of a member; absent: it is not there. */
+static struct str value_of(const struct object *o, const char *name)
 {
     for (size_t i = 0; i < o->n; i++)
-        if (str_is(o->members[i].name, name)) {
-            json_reader_init(r, o->members[i].value, NULL);
-            return true;
-        }
-    return false;
+        if (str_is(o->members[i].name, name))
+            return o->members[i].value;
+    return (struct str){0};
+}
+
+/* Starts on it; false: it is not there. */
+static bool find(const struct object *o, const char *name, struct json_reader *r)
+{
+    const struct str value = value_of(o, name);
+    if (value.ptr)
+        json_reader_init(r, value, NULL);
+    return value.ptr != NULL;
 }
 
 struct str object_text(const struct object *o, const char *name)
@@ -203,10 +218,35 @@ int64_t object_time(const struct object *o, const char *name)
 
 struct object object_object(const struct object *o, const char *name)
 {
-    for (size_t i = 0; i < o->n; i++)
-        if (str_is(o->members[i].name, name))
-            return object_of(o->members[i].value, o->arena);
-    return (struct object){.arena = o->arena};
+    const struct str value = value_of(o, name);
+    return value.ptr ? object_of(value, o->arena) : (struct object){.arena = o->arena};
+}
+
+int answer_find(const struct answer *answer, const char *name, struct str text, struct str tenant,
+                size_t *ret_i, struct redrive_err *err)
+{
+    for (size_t i = 0; i < answer->n; i++) {
+        RELEASED_BY(arena_release) struct arena arena = {0};
+        const struct object item = answer_item(answer, i, &arena);
+        const bool is_own = !tenant.ptr || str_eq(object_text(&item, "tenant"), tenant);
+        if (arena.failed)
+            return err_nomem(err);
+        *ret_i = i;
+        if (is_own && str_eq(object_text(&item, name), text))
+            return 1;
+    }
+    return 0;
+}
+
+void answer_words(const struct answer *answer, const char *name, struct words *words)
+{
+    for (size_t i = 0; i < answer->n; i++) {
+        RELEASED_BY(arena_release) struct arena arena = {0};
+        const struct object item = answer_item(answer, i, &arena);
+        const struct str text = object_text(&item, name);
+        if (text.ptr)
+            words_add(words, "", text);
+    }
 }
 
 /* ---- Printing -------------------------------------------------------------------------------- */

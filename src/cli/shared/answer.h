@@ -8,7 +8,8 @@
  *
  * --json prints the items as they are. A row of text is made from the members of an item: one that
  * is missing, null or of another type gives the value for "not there", so that a newer server can
- * add words and members, and an older one can lack them.
+ * add words and members, and an older one can lack them. An answer that is no list of objects, or
+ * not the whole of it, is REDRIVE_E_PARSE.
  */
 #ifndef CLI_SHARED_ANSWER_H
 #define CLI_SHARED_ANSWER_H
@@ -57,8 +58,15 @@ int answer_print(struct cli *cli, const struct answer *answer, struct redrive_er
 
 /* ---- Members --------------------------------------------------------------------------------- */
 
-/* An item, with its members in the arena; one that is no object has none. */
+/* An item, with its members in the arena. */
 struct object answer_item(const struct answer *answer, size_t i, struct arena *arena);
+
+/* The first item whose member `name` is this text, and that is of this tenant (absent: of any). 1
+ * and its number; 0: there is none; or REDRIVE_E_NOMEM. */
+int answer_find(const struct answer *answer, const char *name, struct str text, struct str tenant,
+                size_t *ret_i, struct redrive_err *err);
+/* Adds that member of all items to a list of words. */
+void answer_words(const struct answer *answer, const char *name, struct words *words);
 
 struct str object_text(const struct object *o, const char *name); /* not there: absent */
 int64_t object_int(const struct object *o, const char *name);     /* not there: 0 */

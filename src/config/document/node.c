@@ -6,6 +6,7 @@
 
 #include "base/err.h"
 #include "base/json/json.h"
+#include "fields/field.h"
 
 struct node *node_new(struct arena *arena, enum node_type type, const struct node *where)
 {
@@ -110,11 +111,7 @@ int node_truth(const struct node *node)
 {
     if (node->type != NODE_SCALAR || node->style == NODE_QUOTED)
         return -1;
-    if (str_is(node->text, "true") || str_is(node->text, "True") || str_is(node->text, "TRUE"))
-        return 1;
-    if (str_is(node->text, "false") || str_is(node->text, "False") || str_is(node->text, "FALSE"))
-        return 0;
-    return -1;
+    return field_truth(node->text);
 }
 
 bool node_is_number(const struct node *node)

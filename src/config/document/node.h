@@ -87,7 +87,7 @@ struct node *node_find(const struct node *map, struct str key);
 
 /* Nothing: an empty plain scalar, `~` or `null`. */
 bool node_is_null(const struct node *node);
-/* 1 true, 0 false, -1 neither. Only `true` and `false` count, not `yes` or `on`. */
+/* 1 true, 0 false, -1 neither: what field_truth says, and not `yes` or `on`. */
 int node_truth(const struct node *node);
 /* Whether it can be a number: a scalar that is not quoted. */
 bool node_is_number(const struct node *node);

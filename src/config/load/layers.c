@@ -40,7 +40,7 @@ static void list_choices(struct key *key, const struct field *field)
     if (field->kind == &FIELD_TERM) {
         const char *const *words = vocabulary_words(field->vocabulary, &n);
         assert(n <= KEY_MAX_CHOICES);
-        memcpy(key->choices, words, n * sizeof words[0]);
+        memcpy(key->choices, words + field->skip, (n - field->skip) * sizeof words[0]);
     } else if (field->kind == &FIELD_WORD) {
         for (; field->words[n]; n++) {
             assert(n < KEY_MAX_CHOICES);

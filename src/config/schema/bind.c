@@ -215,12 +215,14 @@ void bind_expected_list(struct binder *b, const struct field *field, const struc
 static void refuse_text(struct binder *b, const struct node *node, const struct field_reader *r)
 {
     const struct redrive_err *why = r->err;
+    const size_t place = strlen(r->place);
+    const bool has_place = place > 0 && strncmp(why->message, r->place, place) == 0;
     if (why->code == REDRIVE_E_NOMEM) {
         b->arena->failed = true;
         return;
     }
     struct redrive_err *err =
-        bind_error(b, node, "%s", why->message + strlen(r->place) + strlen(": "));
+        bind_error(b, node, "%s", why->message + (has_place ? place + strlen(": ") : 0));
     err_detail(err, "%s", why->detail);
     err_hint(err, "%s", why->hint);
 }
@@ -230,11 +232,12 @@ void bind_as(struct binder *b, const struct field *field, const struct field_kin
 {
     struct redrive_err why = {0};
     struct field_reader r;
-    if ((kind->is_plain && node->style == NODE_QUOTED) ||
-        (kind == &FIELD_TEXT && node->style == NODE_PLAIN && b->is_json)) {
-        struct redrive_err *err = bind_expected(b, field, node);
-        if (!kind->is_plain)
-            err_hint(err, "put it in quotes");
+    if (kind->is_plain && is_plain_in_quotes(node)) {
+        bind_expected(b, field, node);
+        return;
+    }
+    if (kind == &FIELD_TEXT && b->is_json && node->style == NODE_PLAIN) {
+        err_hint(bind_expected(b, field, node), "put it in quotes");
         return;
     }
     fields_query_open(&r, 0, b->arena, 0, &why);

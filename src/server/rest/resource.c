@@ -320,60 +320,6 @@ void kit_send_state(struct rest_call *call, struct str id, enum redrive_state st
 
 #define ANSWER_MAX_BYTES (64u * 1024 * 1024)
 
-static void run_read(struct rest_call *call, const struct api_context *context)
-{
-    struct redrive_err err = {0};
-    if (call->route->operation->read(context, rest_json(call), &err) < 0)
-        rest_fail(call, &err, NULL);
-    else
-        rest_send(call, 200);
-}
-
-static void end_change(struct rest_call *call, struct op *op)
-{
-    struct api_change *change = (struct api_change *)((char *)op - offsetof(struct api_change, op));
-    struct redrive_err err = {0};
-    const char *field = NULL;
-    int rc = change->operation->end(change, rest_json(call), &field, &err);
-    if (rc < 0)
-        rest_fail(call, &err, field);
-    else if (rc == API_GOES_ON)
-        rest_commit(call, op, end_change);
-    else
-        rest_send(call, 200);
-}
-
-static void run_change(struct rest_call *call, const struct api_context *context)
-{
-    const struct operation *operation = call->route->operation;
-    struct api_change *change = kit_alloc(call, sizeof *change);
-    if (!change)
-        return;
-    api_begin(operation, context,
-              operation->parameter ? http_query(call->request, operation->parameter)
-                                   : call->params[0],
-              change);
-    rest_commit(call, &change->op, end_change);
-}
-
-void rest_route_run(struct rest_call *call)
-{
-    if (!call->route->operation) {
-        call->route->run(call);
-        return;
-    }
-    const struct api_context context = {
-        .store = call->store,
-        .config = call->config,
-        .tenant = call->principal.tenant,
-        .now_ms = rest_now_ms(call),
-    };
-    if (call->route->operation->read)
-        run_read(call, &context);
-    else
-        run_change(call, &context);
-}
-
 struct store *rest_store(const struct rest_call *call)
 {
     assert(rest_route_reads(call->route));

@@ -47,26 +47,26 @@ typedef void (*rest_fn)(struct rest_call *call);
 
 struct rest_route {
     enum http_method method;
-    const char *path;        /* "/jobs/{id}/retry" */
-    enum config_scope scope; /* 0: every client */
-    bool reads;              /* runs on a reader thread: it may use rest_store and may wait */
-    rest_fn run;             /* else it runs on the server's thread and must not wait */
-    bool outlives_store;     /* it has an answer of its own while the store is known to be away */
-    /* In place of all but the method: path, scope and answer are those of the operation. */
+    const char *own_path;        /* "/jobs/{id}/retry" */
+    enum config_scope own_scope; /* 0: every client */
+    bool own_reads;              /* runs on a reader thread: it may use rest_store and may wait */
+    rest_fn own_run;             /* else it runs on the server's thread and must not wait */
+    bool outlives_store; /* it has an answer of its own while the store is known to be away */
+    /* In place of what is its own: path, scope and answer are those of the operation. */
     const struct operation *operation;
 };
 
 static inline const char *rest_route_path(const struct rest_route *route)
 {
-    return route->operation ? route->operation->path : route->path;
+    return route->operation ? route->operation->path : route->own_path;
 }
 static inline enum config_scope rest_route_scope(const struct rest_route *route)
 {
-    return route->operation ? route->operation->scope : route->scope;
+    return route->operation ? route->operation->scope : route->own_scope;
 }
 static inline bool rest_route_reads(const struct rest_route *route)
 {
-    return route->operation ? route->operation->read != NULL : route->reads;
+    return route->operation ? route->operation->read != NULL : route->own_reads;
 }
 /* Answers the call as its route does. */
 void rest_route_run(struct rest_call *call);

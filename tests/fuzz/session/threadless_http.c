@@ -70,7 +70,7 @@ int __wrap_rest_readers_start(struct rest *of, const char *url, struct redrive_e
 void __wrap_rest_readers_take(struct rest *of, struct rest_call *call)
 {
     call->store = of->readers[0].store;
-    call->route->run(call);
+    rest_route_run(call);
 }
 
 /* ---- Timers, by the session's clock ---------------------------------------------------------- */
