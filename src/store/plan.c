@@ -8,11 +8,22 @@
 #define ALL_STATES       ((1u << REDRIVE_STATE_COUNT) - 1)
 #define ENDED_STATES     (2 * STATE_BIT(CANCELLED) - STATE_BIT(COMPLETED))
 
+/* Of the place that has the tenant's jobs: the list goes there only, and other shards may be away.
+ */
+static int read_counts(struct store *store, struct str tenant, struct count_page *ret,
+                       struct redrive_err *err)
+{
+    const struct store_ops *ops = store_ops(store);
+    return tenant.len > 0 && ops->counts_around
+               ? ops->counts_around(store, COUNT_PARTITIONS, tenant, ret, err)
+               : ops->counts(store, COUNT_PARTITIONS, (struct str){0}, ret, err);
+}
+
 static int read_sums(struct store *store, const struct job_filter *f, struct filter_sums *ret,
                      struct redrive_err *err)
 {
     RELEASED_BY(count_page_release) struct count_page page = {0};
-    const int rc = store_ops(store)->counts(store, COUNT_PARTITIONS, (struct str){0}, &page, err);
+    const int rc = read_counts(store, f->tenant, &page, err);
     *ret = (struct filter_sums){0};
     for (size_t i = 0; i < page.n && rc == 0; i++) {
         const struct job_count *line = &page.counts[i];

@@ -14,7 +14,7 @@
 struct filter_sums {
     uint64_t own;       /* jobs of the tenant */
     uint64_t matching;  /* of these, with the filter's states, task and queue */
-    uint64_t in_states; /* jobs of all tenants in the filter's states */
+    uint64_t in_states; /* jobs of all tenants of its place in the filter's states */
     uint64_t all;
     uint64_t parked; /* of these, parked */
 };

@@ -346,6 +346,10 @@ struct store_ops {
      * as bytes. */
     int (*counts)(struct store *store, enum count_kind kind, struct str tenant,
                   struct count_page *ret, struct redrive_err *err);
+    /* The same of all tenants that are kept where this one is; NULL: all tenants are in one place.
+     */
+    int (*counts_around)(struct store *store, enum count_kind kind, struct str tenant,
+                         struct count_page *ret, struct redrive_err *err);
     /* Of the jobs that match, up to filter->limit groups, the largest first, then the latest seen,
      * then the highest seq of an example. Order and keyset of the filter have no say. Payloads and
      * results are not kept: there are as many examples as groups. */

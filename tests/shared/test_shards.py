@@ -297,6 +297,7 @@ def test_a_shard_that_hangs_does_not_hold_up_the_tenants_of_the_others(tmp_path)
             try:
                 tries.append((time_of_jobs(), usual_s))
                 wait_for(lambda: "shard 2" in server.get("/health")[1], lambda: server.get("/health")[1])
+                assert len(acme.ok("GET", "/jobs", state="completed", task="good", limit=500)["items"]) >= 20
                 assert any(time_of_a_refusal() < 4 for _ in range(5))
             finally:
                 second.process.send_signal(signal.SIGCONT)

@@ -92,6 +92,19 @@ int shards_counts(struct store *store, enum count_kind kind, struct str tenant,
     return rc;
 }
 
+int shards_counts_around(struct store *store, enum count_kind kind, struct str tenant,
+                         struct count_page *ret, struct redrive_err *err)
+{
+    struct sharded *s = sharded_of(store);
+    size_t at;
+    int rc = shards_reach(s, tenant, &at, err);
+    if (rc < 0)
+        return rc;
+    struct store *shard = s->stores[at];
+    rc = store_ops(shard)->counts(shard, kind, (struct str){0}, ret, err);
+    return shards_fail_at(s, at, rc, err);
+}
+
 /* ---- What processes share -------------------------------------------------------------------- */
 
 /* Rows that are the tenant's alone are on its shard. Definitions of tasks are on every shard, all

@@ -364,4 +364,5 @@ const struct store_ops STORE_SHARDS = {
     STORE_SLOTS(shards),
     .capabilities = STORE_SHARED,
     .backup_hint = "not with shards yet: back each shard up by itself",
+    .counts_around = shards_counts_around,
 };

@@ -99,6 +99,10 @@ static inline struct sharded *sharded_of(struct store *store)
 /* Hands `rc` on; names the shard in the error of a failure. */
 int shards_fail_at(const struct sharded *s, size_t shard, int rc, struct redrive_err *err);
 
+/* A slot that no other store has. */
+int shards_counts_around(struct store *store, enum count_kind kind, struct str tenant,
+                         struct count_page *ret, struct redrive_err *err);
+
 STORE_SLOT_MAP(STORE_SLOT_DECLARE, shards)
 
 #endif
