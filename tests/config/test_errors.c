@@ -298,6 +298,8 @@ static const struct bad {
     {"tasks: {a: {run: {exec: [a], http: \"http://x\"}}}\n",
      "redrive.yaml:1: tasks.a.run: says in several ways how to run",
      "expected one of exec, stream and http", NULL},
+    {"tasks: {a: {run: {}}}\n", "redrive.yaml:1: tasks.a.run: does not say what to run",
+     "expected one of exec, stream and http", NULL},
     {"tasks: {a: {run: {timeout: 5s}}}\n", "redrive.yaml:1: tasks.a.run: does not say what to run",
      NULL, NULL},
     {"tasks: {a: {run: {exec: [a], processes: 2}}}\n",

@@ -124,7 +124,7 @@ static void finish_run(struct binder *b, const struct node *map, void *object)
     const struct node *http = node_find(map, STR("http"));
     int given = !!exec + !!stream + !!http;
 
-    if (given != 1 && map->n_children > 0) {
+    if (given != 1 && map->type == NODE_MAP) {
         struct redrive_err *err = bind_error(
             b, map, given ? "says in several ways how to run" : "does not say what to run");
         err_detail(err, "expected one of exec, stream and http");

@@ -4,6 +4,7 @@
 #include <stdio.h>
 
 #include "base/err.h"
+#include "core/check.h"
 #include "core/explain.h"
 #include "core/vocabulary.h"
 #include "engine/clock/cron.h"
@@ -198,6 +199,11 @@ static void get_task(struct rest_call *call)
     static const struct field CLASS = {"class", &FIELD_TERM, 0, .vocabulary = VOCABULARY_CLASS,
                                        .skip = 1};
     int class_ = REDRIVE_CLASS_TRANSIENT;
+    struct redrive_err err = {0};
+    if (name_check("task", call->params[0], &err) < 0) {
+        rest_fail(call, &err, "task");
+        return;
+    }
     if (!kit_parameter(call, &CLASS, &class_))
         return;
     struct json_writer *w = rest_json(call);
