@@ -204,7 +204,7 @@ OVERDRAWN_TEST(a_job_tells_that_it_waits_for_the_budget, TENTH)
     buf_init(&out, 4096);
     gate_write_text(&out, &gate);
     assert_string_equal(buf_cstr(&out),
-                        "retry budget limit:task:call (1 retries, 3 first attempts in 10s)");
+                        "retry budget limit:task:call (1 retry, 3 first attempts in 10s)");
     buf_reset(&out);
     json_writer_init(&w, &out);
     json_begin_object(&w);

@@ -148,7 +148,9 @@ static void write_budget_text(struct buf *out, const struct budget_info *budget)
     if (config->max_tokens > 0)
         buf_printf(out, " (%.1f of %g tokens)", status->tokens, config->max_tokens);
     else
-        buf_printf(out, " (%u retries, %u first attempts in %s)", status->retries, status->firsts,
+        buf_printf(out, " (%u %s, %u first %s in %s)", status->retries,
+                   status->retries == 1 ? "retry" : "retries", status->firsts,
+                   status->firsts == 1 ? "attempt" : "attempts",
                    duration_format(config->window_ms, window));
 }
 
