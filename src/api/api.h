@@ -21,53 +21,52 @@
 #include "redrive.h"
 #include "store/store.h"
 
-/* Who asks whom, and when. */
 struct api_context {
-    struct store *store; /* of a read */
+    struct store *store; /* NULL for a change */
     const struct config *config;
-    struct str tenant; /* whose things; absent: everybody's */
+    struct str tenant; /* the operation is about this tenant; absent: about all tenants */
     int64_t now_ms;
 };
 
-/* A change that is under way. It borrows what the context and the names point to. */
+/* A change that is under way. The change borrows the tenant and the name that it was begun with. */
 struct api_change {
     const struct operation *operation;
     union {
-        struct op op; /* which all others begin with */
+        struct op op; /* the other members begin with one */
         struct pause_op pause;
         struct breaker_op breaker;
     };
 };
 
 struct operation {
-    const char *path;        /* of HTTP, without /v1: "/queues/{queue}/pause" */
-    enum config_scope scope; /* what a client has to be allowed to do */
-    /* A read. */
+    const char *path;        /* below /v1: "/queues/{queue}/pause" */
+    enum config_scope scope; /* the scope that a client needs */
+    /* A read, which is a GET. */
     int (*read)(const struct api_context *c, struct json_writer *w, struct redrive_err *err);
-    /* A change, by POST: of what the path names, or, where it has no placeholder, the parameter of
-     * the query. */
+    /* A change, which is a POST. The name stands in the path in place of {queue}; a path without
+     * such a place has the name in `parameter` of the query. */
     void (*begin)(const struct api_context *c, struct str name, struct api_change *change);
-    /* After a commit, also one that failed. API_ANSWERED, API_GOES_ON: the operation is to be
-     * committed once more; or a code, with the name of what is at fault, NULL: no name is. */
+    const char *parameter;
+    /* Looks at the change after a commit, also after one that failed. Returns API_ANSWERED,
+     * API_GOES_ON, or the code of a refusal; then `ret_field` is the parameter at fault, or NULL.
+     */
     int (*end)(struct api_change *change, struct json_writer *w, const char **ret_field,
                struct redrive_err *err);
-    const char *parameter;
-    int variant; /* of operations that share their functions */
+    int variant; /* tells operations apart that share their functions */
 };
 
 enum {
-    API_ANSWERED = 0,
-    API_GOES_ON = 1,
+    API_ANSWERED = 0, /* the answer is written */
+    API_GOES_ON = 1,  /* the change must be committed once more */
 };
 
 void api_begin(const struct operation *operation, const struct api_context *c, struct str name,
                struct api_change *ret);
 
 /* {"items":[…],"next":null}, all of them. */
-extern const struct operation
-    API_QUEUES; /* how many jobs in each state, and whether it is paused */
-extern const struct operation API_BREAKERS; /* with those that tasks declare, met by a job or not */
-extern const struct operation API_LIMITS;   /* those that a job has met */
+extern const struct operation API_QUEUES;   /* with the jobs of each by state */
+extern const struct operation API_BREAKERS; /* also those that no job has met and a task declares */
+extern const struct operation API_LIMITS;   /* that a job has met */
 
 /* {"queue":…,"paused":…}. A name that no queue can have is refused. */
 extern const struct operation API_PAUSE;
