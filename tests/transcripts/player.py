@@ -149,9 +149,11 @@ class Player:
         if self.server:
             text = text.replace(self.server.url, "<url>").replace(self.server.url.removeprefix("http://"), "<address>")
         text = text.replace(str(self.work), "<folder>")
-        text = re.sub(rf"\b{re.escape(socket.gethostname())}\b", "<host>", text)
-        if self.server:
-            text = re.sub(rf"\b{self.server.pid}\b", "<pid>", text)
+        # In these places only: a process may have the number 409, and a machine the name of a task.
+        host, pid = socket.gethostname(), self.server.pid if self.server else "-"
+        text = text.replace(f"{host}:{pid}", "<host>:<pid>").replace(f"({host}, {pid})", "(<host>, <pid>)")
+        text = text.replace(f'"host":"{host}","pid":{pid},', '"host":"<host>","pid":<pid>,')
+        text = text.replace(f'"host":"{host}"', '"host":"<host>"').replace(f"({host}, 0)", "(<host>, 0)")
         text = TOKEN.sub(lambda found: self.tokens.setdefault(found[0], f"<token-{len(self.tokens) + 1}>"), text)
         text = SPAN.sub(r"\1<span>", EXPORT.sub('"id":"<export>"', text))
         return ID.sub(lambda found: self.ids.setdefault(found[0], f"00000000-0000-7000-8000-{len(self.ids) + 1:012}"), text)
