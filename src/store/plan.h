@@ -12,11 +12,11 @@
 #include "store/store.h"
 
 struct filter_sums {
-    uint64_t own;       /* jobs of the tenant */
+    uint64_t own;       /* jobs of the tenant; its place is the shard that has them, or the store */
     uint64_t matching;  /* of these, with the filter's states, task and queue */
     uint64_t in_states; /* jobs of all tenants of its place in the filter's states */
-    uint64_t all;
-    uint64_t parked; /* of these, parked */
+    uint64_t all;       /* jobs of its place */
+    uint64_t parked;    /* of these, parked */
 };
 
 /* Whether it asks for more than the jobs of a tenant, or all. Filters by name do not count. */

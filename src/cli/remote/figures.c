@@ -1,5 +1,4 @@
-/* figures.c - breakers, workers and statistics of a server, read back into structs.
- */
+/* figures.c - breakers, workers and statistics of a server, read back into structs. */
 #include "cli/remote/remote.h"
 
 #include "base/err.h"

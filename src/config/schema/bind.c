@@ -210,8 +210,8 @@ void bind_expected_list(struct binder *b, const struct field *field, const struc
     err_hint(err, "write a list: [%.*s]", (int)n, items);
 }
 
-/* What a kind has to say about a text; its message begins with the name of the field, for which a
- * node has more to say. */
+/* Reports why a kind has refused the text of a node. The message of the kind begins with the name
+ * of the field; the report has the file, the line and the path of the node in its place. */
 static void refuse_text(struct binder *b, const struct node *node, const struct field_reader *r)
 {
     const struct redrive_err *why = r->err;

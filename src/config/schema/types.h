@@ -19,7 +19,7 @@ extern const struct field_kind TYPE_URL;        /* [const char *] written withou
 extern const struct field_kind TYPE_SECRET_URL; /* [const char *] written as scheme and host */
 extern const struct field_kind TYPE_TABLE;      /* [struct] `table`, in place */
 extern const struct field_kind TYPE_LIST;       /* [T *] of `table`, counted at count_offset */
-extern const struct field_kind TYPE_MAP;        /* the same; T starts with its const char *name */
+extern const struct field_kind TYPE_MAP;        /* a map of such T, each with its name first */
 
 /* [const char *] as TYPE_ADDRESS, or `unix:` and the path of a socket */
 extern const struct field_kind TYPE_HTTP_ADDRESS;
