@@ -5,7 +5,7 @@
  * store, tenant and time.
  *
  * A read is done with a store handle of the caller, on the thread of the caller, and may wait for
- * the store. It writes its answer only when nothing can fail any more.
+ * the store. What it has written when it fails is no answer.
  *
  * A change waits for nothing: `begin` makes an operation of the engine, which the caller has
  * committed, and `end` makes the answer of what it has become, or asks for another commit.
@@ -15,20 +15,36 @@
 
 #include <stdint.h>
 
+#include "api/job_query.h"
 #include "base/json/writer.h"
+#include "base/mem/arena.h"
 #include "config/config.h"
 #include "engine/verbs/control.h"
+#include "fields/field.h"
 #include "redrive.h"
 #include "store/store.h"
+
+/* The parameters that an operation is given. `each` hands them over one by one until one is
+ * refused, for which `take` returns false. */
+typedef bool (*api_take_fn)(struct str name, struct str value, void *ctx);
+struct api_input {
+    void (*each)(void *from, api_take_fn take, void *ctx);
+    void *from;
+    char at_fault[FIELD_PLACE_MAX]; /* after a failure: the parameter; "": it is none of them */
+};
 
 struct api_context {
     struct store *store; /* NULL for a change */
     const struct config *config;
-    struct str tenant; /* the operation is about this tenant; absent: about all tenants */
+    const struct config_strings *redact; /* hidden from the client (redact.h); NULL: nothing */
+    struct str tenant;       /* the operation is about this tenant; absent: about all tenants */
+    struct str name;         /* in place of the placeholder of the path */
+    struct api_input *input; /* NULL: there are no parameters */
+    struct arena *arena;     /* for as long as the answer is made */
     int64_t now_ms;
 };
 
-/* A change that is under way. The change borrows the tenant and the name that it was begun with. */
+/* A change that is under way. The change borrows the tenant and the name of its context. */
 struct api_change {
     const struct operation *operation;
     union {
@@ -43,9 +59,9 @@ struct operation {
     enum config_scope scope; /* the scope that a client needs */
     /* A read, which is a GET. */
     int (*read)(const struct api_context *c, struct json_writer *w, struct redrive_err *err);
-    /* A change, which is a POST. The name stands in the path in place of {queue}; a path without
-     * such a place has the name in `parameter` of the query. */
-    void (*begin)(const struct api_context *c, struct str name, struct api_change *change);
+    /* A change, which is a POST. A path without a placeholder has the name in `parameter` of the
+     * query. */
+    void (*begin)(const struct api_context *c, struct api_change *change);
     const char *parameter;
     /* Looks at the change after a commit, also after one that failed. Returns API_ANSWERED,
      * API_GOES_ON, or the code of a refusal; then `ret_field` is the parameter at fault, or NULL.
@@ -60,8 +76,10 @@ enum {
     API_GOES_ON = 1,  /* the change must be committed once more */
 };
 
-void api_begin(const struct operation *operation, const struct api_context *c, struct str name,
+void api_begin(const struct operation *operation, const struct api_context *c,
                struct api_change *ret);
+
+/* ---- Queues, breakers, limits (control.c) ---------------------------------------------------- */
 
 /* {"items":[…],"next":null}, all of them. */
 extern const struct operation API_QUEUES;   /* with the jobs of each by state */
@@ -78,6 +96,49 @@ extern const struct operation API_BREAKER_RESET;
 extern const struct operation API_BREAKER_TRIP;
 extern const struct operation API_BREAKER_DISABLE;
 extern const struct operation API_BREAKER_FAILURE;
+
+/* ---- Jobs (jobs.c) --------------------------------------------------------------------------- */
+
+/* {"items":[…],"next":…}: the jobs that the parameters select (job_query.h), each as view_job
+ * writes it. A page of large jobs ends before its limit, and so does one of jobs that are rare
+ * (search.h) or in which much is to be hidden; `next` goes on from there, as the parameter
+ * `cursor`. With jobs that cannot be read also "unreadable", how many, and "unreadable_first", why
+ * the first.
+ *
+ * A client from which values are hidden may not search in errors: it could find out what is hidden.
+ */
+extern const struct operation API_JOBS;
+/* One job, by its id: all there is to tell (job_view.h). REDRIVE_E_NOT_FOUND; REDRIVE_E_USAGE when
+ * it is about all tenants and several have such a job. */
+extern const struct operation API_JOB;
+/* The jobs that edges connect with this one. */
+extern const struct operation API_WORKFLOW;
+
+/* ---- Dead letters (dead.c) ------------------------------------------------------------------- */
+
+extern const struct operation API_DEAD_LETTERS; /* as API_JOBS, those that died last first */
+extern const struct operation API_DEAD_LETTER;
+extern const struct operation API_DEAD_GROUPS; /* by fingerprint, the largest first */
+extern const struct operation API_DEAD_STATS;  /* counts by class, reason, task and type */
+
+/* ---- For operations -------------------------------------------------------------------------- */
+
+/* The jobs that the parameters select; `order` unless they say another. */
+int api_query(const struct api_context *c, unsigned uses, enum job_order order,
+              struct job_query *ret, struct redrive_err *err);
+
+/* The page of a filter, each job as `view` writes it. */
+typedef void (*api_view_fn)(struct json_writer *w, const struct job *job,
+                            const struct attempt_page *history);
+int api_write_page(const struct api_context *c, const struct job_filter *filter, api_view_fn view,
+                   struct json_writer *w, struct redrive_err *err);
+
+/* The job of the context's name; with `states` (bit mask; 0: any) only in one of these. */
+int api_find_job(const struct api_context *c, uint32_t states, struct job_page *ret,
+                 struct redrive_err *err);
+
+/* What redaction may take for one answer, of redactor.work: about two seconds. */
+#define API_WORK_MAX (5ull * REDACT_WORK_MAX)
 
 /* Around the items of a list; `next` is where the next page begins, NULL: there is none. */
 void api_begin_items(struct json_writer *w);

@@ -17,11 +17,11 @@ void api_end_items(struct json_writer *w, const char *next)
     json_end_object(w);
 }
 
-void api_begin(const struct operation *operation, const struct api_context *c, struct str name,
+void api_begin(const struct operation *operation, const struct api_context *c,
                struct api_change *ret)
 {
     ret->operation = operation;
-    operation->begin(c, name, ret);
+    operation->begin(c, ret);
 }
 
 /* An engine refuses names that are none. */
@@ -63,9 +63,9 @@ static int read_queues(const struct api_context *c, struct json_writer *w, struc
     return 0;
 }
 
-static void begin_pause(const struct api_context *c, struct str name, struct api_change *change)
+static void begin_pause(const struct api_context *c, struct api_change *change)
 {
-    pause_op_init(&change->pause, c->tenant, name, change->operation == &API_PAUSE);
+    pause_op_init(&change->pause, c->tenant, c->name, change->operation == &API_PAUSE);
 }
 
 static int end_pause(struct api_change *change, struct json_writer *w, const char **ret_field,
@@ -117,10 +117,10 @@ static int read_breakers(const struct api_context *c, struct json_writer *w,
 }
 
 /* There would be nothing to reset, and a failure of what does not run means nothing. */
-static void begin_move(const struct api_context *c, struct str name, struct api_change *change)
+static void begin_move(const struct api_context *c, struct api_change *change)
 {
     const enum breaker_verb verb = (enum breaker_verb)change->operation->variant;
-    breaker_op_init(&change->breaker, c->tenant, name, verb);
+    breaker_op_init(&change->breaker, c->tenant, c->name, verb);
     change->breaker.known_only = verb == BREAKER_RESET || verb == BREAKER_SIMULATE_FAILURE;
 }
 

@@ -12,6 +12,14 @@
 #define SHOWN_MAX    64 /* bytes of a wrong text that a message repeats */
 #define CUT          "…"
 
+/* Where a value stands, as its user has written it. */
+static void set_place(struct field_reader *r, const char *name)
+{
+    (void)snprintf(r->place, sizeof r->place, "%s%s%s", r->is_option ? "--" : "", r->at, name);
+    for (char *c = r->place; r->is_option && *c; c++)
+        *c = *c == '_' ? '-' : *c;
+}
+
 int field_fault(struct field_reader *r, const char *name, int code, const char *format, ...)
 {
     char text[200];
@@ -19,7 +27,7 @@ int field_fault(struct field_reader *r, const char *name, int code, const char *
     va_start(args, format);
     (void)vsnprintf(text, sizeof text, format, args);
     va_end(args);
-    (void)snprintf(r->place, sizeof r->place, "%s%s", r->at, name);
+    set_place(r, name);
     return err_set(r->err, code, "%s: %s", r->place, text);
 }
 

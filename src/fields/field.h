@@ -140,6 +140,7 @@ struct field_reader {
     int64_t now_ms;
     unsigned uses;
     bool is_parameter; /* a parameter without a value is true, and so is 1 */
+    bool is_option;    /* the parameters are options: `older_than` is --older-than in a place */
     struct redrive_err *err;
     char at[FIELD_PLACE_MAX / 2]; /* where the object is: "items[2]." */
     char place[FIELD_PLACE_MAX];  /* at fault; "": the input as a whole */
@@ -178,6 +179,9 @@ int field_missing(struct field_reader *r, const char *name, const char *expected
 /* Fails because the value "is empty", with what the kind expects as the detail. A text is repeated
  * in the message, anything else is "it". */
 int field_wrong(struct field_reader *r, const struct field *f, int code, const char *what);
+
+/* What to do about an option whose value is empty. */
+#define FIELD_EMPTY_HINT "leave the option away, or look at the variable it came from"
 
 /* Fails because the text is too long, without repeating it. */
 int field_too_long(struct field_reader *r, const struct field *f, int code);

@@ -13,7 +13,7 @@ void fields_json_open(struct field_reader *r, struct str text, struct arena *are
     r->arena = arena;
     r->now_ms = now_ms;
     r->uses = 0;
-    r->is_parameter = false;
+    r->is_parameter = r->is_option = false;
     r->err = err;
     r->at[0] = r->place[0] = '\0';
 }

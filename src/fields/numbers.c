@@ -391,8 +391,9 @@ static void span_write(const struct field *f, const void *member, struct json_wr
 
 const struct field_kind FIELD_SPAN = {
     .name = "duration", .read = span_read, .describe = span_describe, .write = span_write};
-const struct field_kind FIELD_AGE = {
-    .name = "duration", .read = age_read, .expects = "a duration such as 90m, 24h or 30d"};
+const struct field_kind FIELD_AGE = {.name = "duration",
+                                     .read = age_read,
+                                     .expects = "a duration such as 90m, 24h or 30d, up to 36500d"};
 const struct field_kind FIELD_TIME = {
     .name = "time", .read = time_read, .expects = MOMENT_EXPECTED};
 const struct field_kind FIELD_WHEN = {

@@ -3,6 +3,7 @@
 
 #include <assert.h>
 
+#include "base/err.h"
 #include "base/text/encode.h"
 
 void fields_query_open(struct field_reader *r, unsigned uses, struct arena *arena, int64_t now_ms,
@@ -13,8 +14,17 @@ void fields_query_open(struct field_reader *r, unsigned uses, struct arena *aren
     r->now_ms = now_ms;
     r->uses = uses;
     r->is_parameter = true;
+    r->is_option = false;
     r->err = err;
     r->at[0] = r->place[0] = '\0';
+}
+
+static int is_empty(struct field_reader *r, const struct field *f)
+{
+    const int rc = field_wrong(r, f, REDRIVE_E_INVALID, "is empty");
+    if (r->is_option)
+        err_hint(r->err, FIELD_EMPTY_HINT);
+    return rc;
 }
 
 int fields_query_add(struct field_reader *r, const struct field *fields, struct str name,
@@ -28,13 +38,13 @@ int fields_query_add(struct field_reader *r, const struct field *fields, struct 
     if (!f->name)
         return field_unknown(r, fields, name, "parameter");
     assert(!f->kind->is_json);
+    r->text = value.ptr ? value : STR("");
     if (value.len == 0 && !f->kind->takes_nothing)
-        return field_fault(r, f->name, REDRIVE_E_INVALID, "it is empty");
+        return is_empty(r, f);
     if (!utf8_valid(value))
         return field_fault(r, f->name, REDRIVE_E_INVALID, "it is not UTF-8");
     if ((*given & bit) && !f->kind->is_list)
         return field_fault(r, f->name, REDRIVE_E_INVALID, "it is given twice");
     *given |= bit;
-    r->text = value.ptr ? value : STR("");
     return f->kind->read(r, f, (char *)ret + f->offset);
 }

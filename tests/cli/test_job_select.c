@@ -1,9 +1,7 @@
 #include "check.h"
 
-#include "cli/jobs/list.h"
 #include "cli/jobs/select.h"
 #include "core/classify/fingerprint.h"
-#include "store/page.h"
 
 #define NOW_MS INT64_C(1767225600000)
 
@@ -13,10 +11,7 @@ static struct redrive_err err;
 static int read_select(const struct job_select *select)
 {
     err = (struct redrive_err){0};
-    int rc = job_select_read(select, &filter, &err);
-    if (rc == 0)
-        job_select_date(select, NOW_MS, &filter);
-    return rc;
+    return job_select_read(select, 0, NOW_MS, &filter, &err);
 }
 
 TEST(nothing_given_matches_everything)
@@ -122,19 +117,38 @@ TEST(ages_that_make_no_sense_are_refused)
     assert_int_equal(read_select(&crossed), REDRIVE_E_USAGE);
 }
 
-TEST(page_takes_order_limit_and_cursor)
+static bool add_word(struct str name, struct str value, void *text)
 {
-    char cursor[JOB_CURSOR_MAX];
-    const struct job job = {.status = {.seq = 42}};
-    struct job_list list = {.limit = 10, .order = ORDER_NEWEST};
-    list.cursor = job_cursor_write(&(struct job_filter){.order = ORDER_NEWEST}, &job, cursor);
-    filter = (struct job_filter){0};
-    assert_int_equal(job_list_read(&list, &filter, &err), 0);
-    assert_int_equal(filter.order, ORDER_NEWEST);
-    assert_int_equal(filter.limit, 10);
-    assert_int_equal(filter.after_seq, 42);
-    list.order = ORDER_FINISHED;
-    assert_int_equal(job_list_read(&list, &filter, &err), REDRIVE_E_USAGE);
-    list.cursor = "bogus";
-    assert_int_equal(job_list_read(&list, &filter, &err), REDRIVE_E_USAGE);
+    (void)buf_printf(text, "%.*s=%.*s ", (int)name.len, name.ptr, (int)value.len, value.ptr);
+    return true;
+}
+
+static bool refuse(struct str name, struct str value, void *count)
+{
+    (void)name;
+    (void)value;
+    ++*(int *)count;
+    return false;
+}
+
+TEST(what_is_given_becomes_parameters)
+{
+    const char *states[] = {"queued,failed"};
+    const char *classes[] = {"network", "timeout"};
+    const struct job_select select = {.tenant = "not one of them",
+                                      .task = "a b",
+                                      .states = {states, 1},
+                                      .classes = {classes, 2},
+                                      .newer_than = "1h"};
+    RELEASED_BY(buf_release) struct buf text = BUF_MAX(1000);
+    int n = 0;
+    assert_true(job_select_each(&select, 0, add_word, &text));
+    assert_string_equal(buf_cstr(&text),
+                        "state=queued,failed class=network class=timeout task=a b newer_than=1h ");
+    buf_reset(&text);
+    assert_true(job_select_each(&select, 1u << REDRIVE_STATE_DEAD_LETTER, add_word, &text));
+    assert_string_equal(buf_cstr(&text),
+                        "state=dead_letter class=network class=timeout task=a b newer_than=1h ");
+    assert_false(job_select_each(&select, 0, refuse, &n));
+    assert_int_equal(n, 1);
 }

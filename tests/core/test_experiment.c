@@ -111,10 +111,6 @@ TEST(a_job_keeps_its_arm_beside_its_trace)
     kept = arm_keep(&ARMS[0], kept, &arena);
     check_str(kept, "{\"traceparent\":\"" TRACE "\",\"experiment\":\"patience/control\"}");
     check_own(kept, "{}");
-    check_str(arm_restore(arm_kept(kept), STR("{}"), &arena),
-              "{\"experiment\":\"patience/control\"}");
-    check_str(arm_restore(STR("patience/slow"), STR("{\"a\":1}"), &arena),
-              "{\"experiment\":\"patience/slow\",\"a\":1}");
     arena_release(&arena);
 }
 

@@ -289,7 +289,7 @@ TEST(a_wrong_text_is_refused_with_what_is_expected)
           "expected a duration such as 500ms, 2m or 1h30m, from 1s to 1m"}},
         {"age",
          {"old", REDRIVE_E_INVALID, "age: 'old' is not a duration",
-          "expected a duration such as 90m, 24h or 30d"}},
+          "expected a duration such as 90m, 24h or 30d, up to 36500d"}},
         {"text",
          {"sixsix", REDRIVE_E_INVALID, "text: it is too long", "expected a text of up to 5 bytes"}},
     };

@@ -8,7 +8,7 @@
 #include "server/auth/auth.h"
 #include "server/events.h"
 #include "server/http/private.h"
-#include "server/rest/body/job_query.h"
+#include "api/job_query.h"
 
 #define TOKEN       "s3cret"
 #define MAX_HEADERS 64

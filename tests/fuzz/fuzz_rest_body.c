@@ -5,7 +5,7 @@
 #include "base/json/json.h"
 #include "engine/verbs/settle.h"
 #include "server/rest/body/job.h"
-#include "server/rest/body/job_query.h"
+#include "api/job_query.h"
 #include "server/rest/body/work.h"
 
 #define NOW_MS INT64_C(1800000000000)

@@ -1,6 +1,8 @@
 /* members.c - an object as a list of its members. */
 #include "base/json/json.h"
 
+#include <string.h>
+
 #include "base/err.h"
 #include "base/mem/arena.h"
 #include "base/text/buf.h"
@@ -17,20 +19,36 @@ static int decode(struct json_string raw, struct arena *arena, struct str *ret)
     return copy ? 0 : REDRIVE_E_NOMEM;
 }
 
-static int read_all(struct json_reader *r, struct arena *arena, struct json_member *members,
+#define FIRST_MEMBERS 32
+
+/* Room for one more, in an array twice as large if there is none. */
+static struct json_member *grow(struct arena *arena, struct json_member *members, size_t n,
+                                size_t *capacity)
+{
+    if (n < *capacity)
+        return members;
+    const size_t larger = *capacity ? 2 * *capacity : FIRST_MEMBERS;
+    struct json_member *grown = arena_array(arena, larger, sizeof *grown);
+    if (grown && n > 0)
+        memcpy(grown, members, n * sizeof *members);
+    *capacity = larger;
+    return grown;
+}
+
+static int read_all(struct json_reader *r, struct arena *arena, struct json_member **members,
                     size_t *ret_n)
 {
     struct json_string key;
-    size_t n = 0;
+    size_t n = 0, capacity = 0;
     int rc = json_enter_object(r);
     while (rc == 0 && (rc = json_next_key(r, &key)) > 0) {
-        struct json_member member = {0};
-        rc = members ? decode(key, arena, &member.name) : 0;
+        *members = grow(arena, *members, n, &capacity);
+        if (!*members)
+            return REDRIVE_E_NOMEM;
+        struct json_member *member = &(*members)[n++];
+        rc = decode(key, arena, &member->name);
         if (rc == 0)
-            rc = json_skip(r, &member.value);
-        if (members)
-            members[n] = member;
-        n++;
+            rc = json_skip(r, &member->value);
     }
     *ret_n = n;
     return rc == 0 ? json_end(r) : rc;
@@ -39,23 +57,14 @@ static int read_all(struct json_reader *r, struct arena *arena, struct json_memb
 int json_read_members(struct str json, struct arena *arena, struct json_member **ret, size_t *ret_n,
                       struct redrive_err *err)
 {
-    struct json_member *members = NULL;
-    size_t n = 0;
-    int rc = 0;
-    /* Once to count them, and once more to keep them. */
-    for (int round = 0; round < 2 && rc == 0; round++) {
-        struct json_reader r;
-        json_reader_init(&r, json, NULL);
-        rc = read_all(&r, arena, members, &n);
-        if (rc < 0 && rc != REDRIVE_E_NOMEM)
-            rc = json_error(&r, err);
-        json_reader_release(&r);
-        if (rc == 0 && round == 0) {
-            members = arena_array(arena, n + 1, sizeof *members);
-            rc = members ? 0 : REDRIVE_E_NOMEM;
-        }
+    struct json_reader r;
+    *ret = NULL;
+    json_reader_init(&r, json, NULL);
+    int rc = read_all(&r, arena, ret, ret_n);
+    if (rc < 0) {
+        *ret_n = 0;
+        rc = rc == REDRIVE_E_NOMEM ? err_nomem(err) : json_error(&r, err);
     }
-    *ret = members;
-    *ret_n = rc == 0 ? n : 0;
-    return rc == REDRIVE_E_NOMEM ? err_nomem(err) : rc;
+    json_reader_release(&r);
+    return rc;
 }

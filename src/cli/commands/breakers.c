@@ -261,7 +261,8 @@ static int run_verb(struct cli *cli, struct session *session, struct redrive_err
         return rc;
     if (verb == BREAKER_LOOK)
         return show(cli, session, &before, i, err);
-    rc = answer_change(session, VERBS[verb], tenant, str_of(key), &moved, err);
+    const struct ask ask = {.operation = VERBS[verb], .tenant = tenant, .name = str_of(key)};
+    rc = answer_change(session, &ask, &moved, err);
     if (rc == 0)
         rc = read_one(session, tenant, key, &after, &i, err);
     return rc == 0 ? show(cli, session, &after, i, err) : rc;

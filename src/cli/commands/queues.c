@@ -166,11 +166,13 @@ static int set_pause(struct cli *cli, struct session *session, struct redrive_er
     const char *name = cli->invocation.args[0];
     const bool pause = cli_variant(cli);
     const struct queue_options *options = invocation_options(&cli->invocation);
+    const struct ask ask = {.operation = pause ? &API_PAUSE : &API_RESUME,
+                            .tenant = str_of(options->tenant),
+                            .name = str_of(name)};
     RELEASED_BY(answer_release) struct answer queues = {0}, answer = {0};
     int rc = read_queues(cli, session, &queues, err);
     if (rc == 0)
-        rc = answer_change(session, pause ? &API_PAUSE : &API_RESUME, str_of(options->tenant),
-                           str_of(name), &answer, err);
+        rc = answer_change(session, &ask, &answer, err);
     if (rc == 0)
         rc = say(cli, &queues, name, pause, err);
     return rc == 0 ? answer_print(cli, &answer, err) : rc;

@@ -37,7 +37,7 @@ const struct field_kind OPTION_STRINGS = {.name = "strings", .read = strings_rea
 static int value_is_empty(struct field_reader *r, const struct field *f)
 {
     int rc = field_wrong(r, f, REDRIVE_E_INVALID, "is empty");
-    err_hint(r->err, "leave the option away, or look at the variable it came from");
+    err_hint(r->err, FIELD_EMPTY_HINT);
     return rc;
 }
 

@@ -32,21 +32,19 @@ static int not_found(const char *tenant, const char *id, struct redrive_err *err
     return REDRIVE_E_NOT_FOUND;
 }
 
-static int ambiguous(const char *id, const struct job_page *page, struct redrive_err *err)
+/* A job of several tenants: which one is meant? */
+static int ambiguous(struct redrive_err *err)
 {
-    struct str a = page->jobs[0].spec.tenant, b = page->jobs[1].spec.tenant;
-    err_set(err, REDRIVE_E_USAGE, "several tenants have a job %s", id);
-    err_detail(err, "among them %.*s and %.*s", (int)a.len, a.ptr, (int)b.len, b.ptr);
     err_hint(err, "say whose it is: --tenant NAME");
     return REDRIVE_E_USAGE;
 }
 
-static int check_dead(const char *id, enum redrive_state state, struct redrive_err *err)
+static int check_dead(const char *id, struct str state, struct redrive_err *err)
 {
-    if (state == REDRIVE_STATE_DEAD_LETTER)
+    if (str_is(state, redrive_state_name(REDRIVE_STATE_DEAD_LETTER)))
         return 0;
-    err_set(err, REDRIVE_E_STATE, "job %s is no dead letter: it is %s", id,
-            redrive_state_name(state));
+    err_set(err, REDRIVE_E_STATE, "job %s is no dead letter: it is %.*s", id, (int)state.len,
+            state.ptr);
     err_hint(err, "see `redrive jobs show %s`", id);
     return REDRIVE_E_STATE;
 }
@@ -56,43 +54,68 @@ static int check_id(const char *id, struct redrive_err *err)
     return *id ? 0 : err_set(err, REDRIVE_E_USAGE, "the id of the job is empty");
 }
 
-int job_find_at_server(struct remote *remote, const char *tenant, const char *id, bool must_be_dead,
-                       struct remote_job *ret, struct redrive_err *err)
+int job_ask(const struct session *session, const char *tenant, const char *id, bool must_be_dead,
+            struct answer *ret, struct redrive_err *err)
 {
-    struct redrive_err why = {0};
+    const struct ask ask = {.operation = &API_JOB, .tenant = str_of(tenant), .name = str_of(id)};
     int rc = check_id(id, err);
     if (rc < 0)
         return rc;
-    rc = remote_job_read(remote, str_of(id), ret, &why);
+    rc = answer_ask(session, &ask, ret, err);
     if (rc == REDRIVE_E_NOT_FOUND)
         return not_found(tenant, id, err);
-    if (rc < 0 && err)
-        *err = why;
-    return rc == 0 && must_be_dead ? check_dead(id, ret->page.jobs[0].status.state, err) : rc;
+    if (rc == REDRIVE_E_USAGE)
+        return ambiguous(err);
+    if (rc < 0 || !must_be_dead)
+        return rc;
+    const struct object job = answer_object(ret);
+    return check_dead(id, object_text(&job, "state"), err);
 }
 
-int job_find(struct session *session, const char *tenant, const char *id, bool must_be_dead,
-             struct job_page *ret, struct redrive_err *err)
+/* What changes need to know of a job at a server. */
+static int find_at_server(const struct session *session, const char *tenant, const char *id,
+                          bool must_be_dead, struct job_page *ret, struct redrive_err *err)
 {
-    const struct job_filter filter = {.tenant = str_of(tenant), .id = str_of(id), .limit = 2};
-    if (session->remote) {
-        struct remote_job found = {0};
-        int rc = job_find_at_server(session->remote, tenant, id, must_be_dead, &found, err);
-        attempt_page_release(&found.history);
-        edge_views_release(&found.edges);
-        *ret = found.page;
-        return rc;
-    }
-    int rc = check_id(id, err);
-    if (rc == 0)
-        rc = store_ops(session->store)->list(session->store, &filter, ret, err);
+    RELEASED_BY(answer_release) struct answer answer = {0};
+    int rc = job_ask(session, tenant, id, must_be_dead, &answer, err);
     if (rc < 0)
         return rc;
-    if (ret->n == 0)
+    const struct object found = answer_object(&answer);
+    const int state = vocabulary_find(VOCABULARY_STATE, object_text(&found, "state"));
+    struct job *job = arena_alloc(&ret->arena, sizeof *job);
+    if (!job || answer.arena.failed)
+        return err_nomem(err);
+    *job = (struct job){
+        .spec = {.id = arena_str(&ret->arena, object_text(&found, "id")),
+                 .tenant = arena_str(&ret->arena, object_text(&found, "tenant")),
+                 .unique_key = arena_str(&ret->arena, object_text(&found, "unique_key")),
+                 .payload =
+                     arena_str(&ret->arena, object_value(&found, "payload", "payload_bytes"))},
+        .status = {.state = state < 0 ? REDRIVE_STATE_COUNT : (enum redrive_state)state},
+    };
+    ret->jobs = job;
+    ret->n = 1;
+    return ret->arena.failed ? err_nomem(err) : 0;
+}
+
+int job_find(const struct session *session, const char *tenant, const char *id, bool must_be_dead,
+             struct job_page *ret, struct redrive_err *err)
+{
+    struct api_context context = {
+        .store = session->store, .tenant = str_of(tenant), .name = str_of(id)};
+    if (session->remote)
+        return find_at_server(session, tenant, id, must_be_dead, ret, err);
+    int rc = check_id(id, err);
+    if (rc < 0)
+        return rc;
+    rc = api_find_job(&context, 0, ret, err);
+    if (rc == REDRIVE_E_NOT_FOUND)
         return not_found(tenant, id, err);
-    if (ret->n > 1)
-        return ambiguous(id, ret, err);
-    return must_be_dead ? check_dead(id, ret->jobs[0].status.state, err) : 0;
+    if (rc == REDRIVE_E_USAGE)
+        return ambiguous(err);
+    return rc == 0 && must_be_dead
+               ? check_dead(id, str_of(redrive_state_name(ret->jobs[0].status.state)), err)
+               : rc;
 }
 
 /* ---- Refusals -------------------------------------------------------------------------------- */

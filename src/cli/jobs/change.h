@@ -9,6 +9,7 @@
 
 #include "cli/jobs/select.h"
 #include "cli/remote/remote.h"
+#include "cli/shared/answer.h"
 #include "cli/shared/session.h"
 #include "engine/verbs/change.h"
 #include "store/store.h"
@@ -25,14 +26,15 @@ struct job_by_id {
 };
 extern const struct field JOB_BY_ID_OPTIONS[];
 
-/* Reads a job into `ret`, which then has one and belongs to the caller. Without a tenant (NULL) it
- * is looked for in all. REDRIVE_E_NOT_FOUND; REDRIVE_E_USAGE when several tenants have the id;
- * REDRIVE_E_STATE when it must be dead and is something else. */
-int job_find(struct session *session, const char *tenant, const char *id, bool must_be_dead,
+/* Asks for all there is to tell about a job (API_JOB). Without a tenant (NULL) it is looked for in
+ * all. REDRIVE_E_NOT_FOUND; REDRIVE_E_USAGE when several tenants have the id; REDRIVE_E_STATE when
+ * it must be dead and is something else. */
+int job_ask(const struct session *session, const char *tenant, const char *id, bool must_be_dead,
+            struct answer *ret, struct redrive_err *err);
+/* The same for changes: reads the job into `ret`, which then has one and belongs to the caller. Of
+ * one at a server only id, tenant, state, payload and unique key. */
+int job_find(const struct session *session, const char *tenant, const char *id, bool must_be_dead,
              struct job_page *ret, struct redrive_err *err);
-/* The same at a server, with all that it tells about the job; to be released in any case. */
-int job_find_at_server(struct remote *remote, const char *tenant, const char *id, bool must_be_dead,
-                       struct remote_job *ret, struct redrive_err *err);
 
 /* A command that does it to the jobs of its arguments. Its options are JOB_BY_ID_OPTIONS, its
  * variant is the verb. Only dead letters can be removed. */

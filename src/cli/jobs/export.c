@@ -12,11 +12,13 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "api/job_view.h"
 #include "base/csv/csv.h"
 #include "base/err.h"
 #include "base/json/writer.h"
 #include "base/time/clock.h"
-#include "cli/remote/remote.h"
+#include "cli/jobs/list.h"
+#include "cli/shared/answer.h"
 #include "cli/shared/session.h"
 #include "store/job_json.h"
 #include "store/plan.h"
@@ -36,35 +38,35 @@ enum export_format export_format_of(const char *path)
 
 /* ---- One job --------------------------------------------------------------------------------- */
 
-/* Where the jobs are, and which. */
-struct export_source {
-    struct store *store;
-    struct remote *remote; /* NULL: the store */
-    struct job_filter filter;
-    const struct buf *query; /* the same for a server, as a path; the limit is the filter's */
-};
-
 struct exporter {
     FILE *out;
     enum export_format format;
+    struct progress *progress; /* NULL: none is shown */
+    uint64_t n;
     struct buf line;
     struct buf loose; /* JSON as it comes, before its space is taken out */
 };
 
-static void put_jsonl(struct exporter *x, const struct job *job)
+/* What clients see of a job besides what is exported of it: other names, and lengths. */
+static bool is_exported(struct str member)
 {
-    struct json_writer w;
-    buf_reset(&x->loose);
-    json_writer_init(&w, &x->loose);
-    job_write_json(&w, job, NULL);
-    json_compact(buf_str(&x->loose), &x->line);
-    buf_putc(&x->line, '\n');
+    static const char *const NOT[] = {"job_id",       "task_name",     "status",
+                                      "scheduled_at", "payload_bytes", "result_bytes"};
+    for (size_t i = 0; i < sizeof NOT / sizeof NOT[0]; i++)
+        if (str_is(member, NOT[i]))
+            return false;
+    return true;
 }
 
-static void put_csv_time(struct csv_writer *w, int64_t at_ms)
+static void put_members(struct json_writer *w, const struct object *job)
 {
-    char text[CLOCK_TEXT_MAX];
-    csv_put_cstr(w, at_ms == 0 ? NULL : clock_format(at_ms, text));
+    json_begin_object(w);
+    for (size_t i = 0; i < job->n; i++)
+        if (is_exported(job->members[i].name)) {
+            json_key_str(w, job->members[i].name);
+            json_put_raw(w, job->members[i].value);
+        }
+    json_end_object(w);
 }
 
 static void put_csv_names(struct exporter *x)
@@ -80,26 +82,25 @@ static void put_csv_names(struct exporter *x)
     csv_end_row(&w);
 }
 
-static void put_csv(struct exporter *x, const struct job *job)
+static void put_csv(struct exporter *x, const struct object *job)
 {
-    const struct job_status *s = &job->status;
-    bool failed = s->error.class_ != REDRIVE_CLASS_SUCCESS;
+    const struct object error = object_object(job, "last_error");
     struct csv_writer w;
     csv_writer_init(&w, &x->line);
-    csv_put_str(&w, job->spec.id);
-    csv_put_str(&w, job->spec.task);
-    csv_put_str(&w, job->spec.queue);
-    csv_put_cstr(&w, redrive_state_name(s->state));
-    csv_put_cstr(&w, job_reason_word(s));
-    csv_put_int(&w, s->attempts);
-    csv_put_int(&w, job_max_attempts(job));
-    csv_put_cstr(&w, failed ? redrive_class_name(s->error.class_) : NULL);
-    csv_put_str(&w, s->error.type);
-    csv_put_str(&w, s->error.message);
-    put_csv_time(&w, s->created_ms);
-    put_csv_time(&w, s->finished_ms);
-    csv_put_str(&w, job->spec.payload);
-    csv_put_str(&w, s->result);
+    csv_put_str(&w, object_text(job, "id"));
+    csv_put_str(&w, object_text(job, "task"));
+    csv_put_str(&w, object_text(job, "queue"));
+    csv_put_str(&w, object_text(job, "state"));
+    csv_put_str(&w, object_text(job, "reason"));
+    csv_put_int(&w, object_int(job, "attempts"));
+    csv_put_int(&w, object_int(job, "max_attempts"));
+    csv_put_str(&w, object_text(&error, "class"));
+    csv_put_str(&w, object_text(&error, "type"));
+    csv_put_str(&w, object_text(&error, "message"));
+    csv_put_str(&w, object_text(job, "created_at"));
+    csv_put_str(&w, object_text(job, "finished_at"));
+    csv_put_str(&w, object_value(job, "payload", "payload_bytes"));
+    csv_put_str(&w, object_value(job, "result", "result_bytes"));
     csv_end_row(&w);
 }
 
@@ -118,21 +119,52 @@ static int write_line(struct exporter *x, struct redrive_err *err)
     return 0;
 }
 
-static int write_page(struct exporter *x, const struct job_page *page, struct redrive_err *err)
+static void put_compact(struct exporter *x)
 {
-    int rc = 0;
-    for (size_t i = 0; i < page->n && rc == 0; i++) {
-        if (x->format == EXPORT_CSV)
-            put_csv(x, &page->jobs[i]);
-        else
-            put_jsonl(x, &page->jobs[i]);
-        rc = write_line(x, err);
+    json_compact(buf_str(&x->loose), &x->line);
+    buf_putc(&x->line, '\n');
+}
+
+/* A job as clients see it. */
+static int write_item(struct exporter *x, const struct object *job, struct redrive_err *err)
+{
+    struct json_writer w;
+    if (x->format == EXPORT_CSV) {
+        put_csv(x, job);
+    } else {
+        buf_reset(&x->loose);
+        json_writer_init(&w, &x->loose);
+        put_members(&w, job);
+        put_compact(x);
     }
-    return rc;
+    return job->arena->failed ? err_nomem(err) : write_line(x, err);
+}
+
+static int write_job(struct exporter *x, const struct job *job, struct redrive_err *err)
+{
+    RELEASED_BY(arena_release) struct arena arena = {0};
+    struct json_writer w;
+    buf_reset(&x->loose);
+    json_writer_init(&w, &x->loose);
+    if (x->format == EXPORT_CSV) {
+        view_job(&w, job, NULL);
+        const struct object item = object_of(buf_str(&x->loose), &arena);
+        return write_item(x, &item, err);
+    }
+    job_write_json(&w, job, NULL);
+    put_compact(x);
+    return write_line(x, err);
+}
+
+static void count(struct exporter *x, size_t n)
+{
+    x->n += n;
+    if (x->progress)
+        progress_update(x->progress, x->n);
 }
 
 static int write_pages(struct exporter *x, struct store *store, struct job_filter *filter,
-                       struct progress *progress, uint64_t *ret_n, struct redrive_err *err)
+                       struct redrive_err *err)
 {
     RELEASED_BY(job_page_release) struct job_page page = {0};
     size_t left = filter->limit > 0 ? filter->limit : SIZE_MAX;
@@ -142,52 +174,48 @@ static int write_pages(struct exporter *x, struct store *store, struct job_filte
     do {
         filter->limit = left < PAGE_JOBS ? left : PAGE_JOBS;
         rc = store_ops(store)->list(store, filter, &page, err);
-        if (rc == 0)
-            rc = write_page(x, &page, err);
+        for (size_t i = 0; i < page.n && rc == 0; i++)
+            rc = write_job(x, &page.jobs[i], err);
         if (rc < 0 || page.n == 0)
             break;
-        *ret_n += page.n;
+        count(x, page.n);
         left -= page.n;
         filter->after_seq = page.jobs[page.n - 1].status.seq;
         filter->after_ms = page.jobs[page.n - 1].status.finished_ms;
-        if (progress)
-            progress_update(progress, *ret_n);
     } while (page.more && left > 0);
     return rc;
 }
 
-/* The same from a server; a limit of 0 is none. */
-static int write_pages_of_server(struct exporter *x, struct remote *remote, const struct buf *query,
-                                 size_t limit, struct progress *progress, uint64_t *ret_n,
+static int write_pages_of_server(struct exporter *x, struct answer_pages *pages,
                                  struct redrive_err *err)
 {
-    size_t left = limit > 0 ? limit : SIZE_MAX;
-    char cursor[JOB_CURSOR_MAX] = "";
-    int rc = 0;
-    do {
-        struct job_page page = {0};
-        struct str next = {0};
-        rc = remote_jobs(remote, query, left < PAGE_JOBS ? left : PAGE_JOBS,
-                         *cursor ? cursor : NULL, &page, &next, err);
-        if (!str_copy(cursor, sizeof cursor, next))
-            rc = err_set(err, REDRIVE_E_PARSE, "the cursor of the server is too long");
-        if (rc == 0)
-            rc = write_page(x, &page, err);
-        *ret_n += page.n;
-        left -= page.n;
-        job_page_release(&page);
-        if (progress)
-            progress_update(progress, *ret_n);
-    } while (rc == 0 && *cursor && left > 0);
+    const struct answer *page;
+    int rc;
+    while ((rc = answer_pages_next(pages, &page, err)) > 0) {
+        for (size_t i = 0; i < page->n && rc > 0; i++) {
+            RELEASED_BY(arena_release) struct arena arena = {0};
+            const struct object item = answer_item(page, i, &arena);
+            const int written = write_item(x, &item, err);
+            rc = written < 0 ? written : rc;
+        }
+        if (rc < 0)
+            break;
+        count(x, page->n);
+    }
     return rc;
 }
+
+/* Where the jobs are, and which. */
+struct export_source {
+    struct store *store;
+    const struct job_filter *filter;
+    struct answer_pages *pages; /* in place of those: of a server */
+};
 
 static int export_from(const struct export_source *source, enum export_format format, FILE *out,
                        struct progress *progress, uint64_t *ret_n, struct redrive_err *err)
 {
-    struct exporter x = {.out = out, .format = format};
-    struct job_filter at = source->filter;
-    uint64_t n = 0;
+    struct exporter x = {.out = out, .format = format, .progress = progress};
     int rc = 0;
     buf_init(&x.line, LINE_MAX_BYTES);
     buf_init(&x.loose, LINE_MAX_BYTES);
@@ -195,14 +223,16 @@ static int export_from(const struct export_source *source, enum export_format fo
         put_csv_names(&x);
         rc = write_line(&x, err);
     }
-    if (rc == 0)
-        rc = source->remote ? write_pages_of_server(&x, source->remote, source->query,
-                                                    source->filter.limit, progress, &n, err)
-                            : write_pages(&x, source->store, &at, progress, &n, err);
+    if (rc == 0 && source->pages) {
+        rc = write_pages_of_server(&x, source->pages, err);
+    } else if (rc == 0) {
+        struct job_filter at = *source->filter;
+        rc = write_pages(&x, source->store, &at, err);
+    }
     if (rc == 0 && fflush(out) != 0)
         rc = err_set(err, REDRIVE_E_IO, "cannot write the export: %s", strerror(errno));
     if (ret_n)
-        *ret_n = n;
+        *ret_n = x.n;
     buf_release(&x.loose);
     buf_release(&x.line);
     return rc;
@@ -211,7 +241,7 @@ static int export_from(const struct export_source *source, enum export_format fo
 int export_jobs(struct store *store, const struct job_filter *filter, enum export_format format,
                 FILE *out, struct progress *progress, uint64_t *ret_n, struct redrive_err *err)
 {
-    const struct export_source source = {.store = store, .filter = *filter};
+    const struct export_source source = {.store = store, .filter = filter};
     return export_from(&source, format, out, progress, ret_n, err);
 }
 
@@ -410,23 +440,29 @@ static int export_to_file(struct cli *cli, const struct export_source *source,
     return rc;
 }
 
+static void each_parameter(void *from, api_take_fn take, void *ctx)
+{
+    const struct cli *cli = from;
+    const struct export_options *options = invocation_options(&cli->invocation);
+    (void)(job_select_each(&options->select, (uint32_t)cli_variant(cli), take, ctx) &&
+           take(STR("order"), str_of(JOB_LIST_ORDERS[ORDER_OLDEST]), ctx));
+}
+
 int export_run(struct cli *cli, struct session *session, struct redrive_err *err)
 {
     const struct export_options *options = invocation_options(&cli->invocation);
     bool to_file = options->output && strcmp(options->output, "-") != 0;
     enum export_format format = options->format >= 0 ? (enum export_format)options->format
                                                      : export_format_of(options->output);
-    struct buf query;
-    struct export_source source = {
-        .store = session->store, .remote = session->remote, .query = &query};
-    buf_init(&query, REMOTE_PATH_MAX);
-    buf_puts(&query, "/jobs");
-    job_select_query(&options->select, (uint32_t)cli_variant(cli), &query);
-    remote_query(&query, "order", "oldest");
-    job_select_filter(cli, session_now_ms(session), &source.filter);
-    source.filter.limit = (size_t)options->limit;
-    int rc = to_file ? export_to_file(cli, &source, options, format, err)
-                     : export_to(cli, &source, format, cli->out.file, NULL, err);
-    buf_release(&query);
-    return rc;
+    struct api_input input = {.each = each_parameter, .from = cli};
+    const struct ask ask = {.operation = &API_JOBS, .input = &input};
+    RELEASED_BY(answer_pages_release) struct answer_pages pages;
+    struct job_filter filter;
+    const struct export_source source = {
+        .store = session->store, .filter = &filter, .pages = session->remote ? &pages : NULL};
+    answer_pages_init(&pages, session, &ask, (size_t)options->limit, NULL);
+    job_select_filter(cli, session_now_ms(session), &filter);
+    filter.limit = (size_t)options->limit;
+    return to_file ? export_to_file(cli, &source, options, format, err)
+                   : export_to(cli, &source, format, cli->out.file, NULL, err);
 }

@@ -8,6 +8,7 @@
 
 #include "cli/frame/cli.h"
 #include "cli/jobs/select.h"
+#include "cli/shared/answer.h"
 #include "store/store.h"
 
 struct job_list {
@@ -29,11 +30,8 @@ extern const char *const JOB_LIST_ORDERS[];
                INTO_CHOICE(struct job_list_options, list.order), .words = JOB_LIST_ORDERS,        \
                .default_text = (default_order))
 
-/* Adds order, keyset and limit to a filter. */
-int job_list_read(const struct job_list *list, struct job_filter *filter, struct redrive_err *err);
-
-/* A command that prints a page: its options, its check and what it does. The variant is as for
- * job_select_filter. */
+/* A command that prints jobs, page after page until there are as many as were asked for: its
+ * options, its check and what it does. A variant other than 0: dead letters. */
 struct job_list_options {
     struct job_select select;
     struct job_list list;
@@ -50,15 +48,21 @@ const char *age_text(int64_t ms, char out[AGE_TEXT_MAX]);
 /* The error in one line: its type, or its class, and the message; of at most JOB_ERROR_COLUMNS,
  * with `…` at the end if there is more. Nothing when there was none. */
 #define JOB_ERROR_COLUMNS 200
-void job_add_error(struct buf *out, const struct job_error *error);
+void job_add_error(struct buf *out, const struct object *error);
 
-/* How a state is coloured. */
-enum style job_state_style(enum redrive_state state);
+/* A state in its colour: as a cell, and in a text. */
+void job_add_state(struct table *t, struct str state);
+void job_put_state(struct buf *out, bool color, struct str state);
 
 /* ---- One job (jobs/show.c) ------------------------------------------------------------------- */
 
 /* A command that prints the job of its argument, with its history: as text or as JSON. Its options
  * are JOB_BY_ID_OPTIONS (jobs/change.h), and its variant says whether it must be a dead letter. */
 int job_show_run(struct cli *cli, struct session *session, struct redrive_err *err);
+
+/* The member "held_by" of a parked job in words: `breaker mail (open)`; and what must happen before
+ * the job may go: "the next probe". */
+void job_add_holder(struct buf *out, const struct object *gate);
+const char *job_hold_text(const struct object *gate);
 
 #endif

@@ -1,8 +1,11 @@
-/* select.c - makes a filter from options. */
+/* select.c - makes parameters, and a filter, from options. */
 #include "cli/jobs/select.h"
 
+#include <string.h>
+
+#include "api/job_query.h"
 #include "base/err.h"
-#include "base/text/str.h"
+#include "base/time/clock.h"
 #include "cli/remote/remote.h"
 #include "core/vocabulary.h"
 
@@ -12,122 +15,95 @@ const char *const JOB_SELECT_STATES[] = {REDRIVE_STATE_MAP(WORD) NULL};
 const char *const JOB_SELECT_CLASSES[] = {REDRIVE_CLASS_MAP(CLASS_WORD) NULL};
 const char *const JOB_SELECT_REASONS[] = {REDRIVE_REASON_MAP(WORD) NULL};
 
-/* ---- Values ---------------------------------------------------------------------------------- */
+/* ---- Parameters ------------------------------------------------------------------------------ */
 
-/* Named as a user writes them. */
-static const struct field GROUP = {"--group", &FIELD_FINGERPRINT, 0};
-static const struct field OLDER_THAN = {"--older-than", &FIELD_SPAN, 0};
-static const struct field NEWER_THAN = {"--newer-than", &FIELD_SPAN, 0};
-static const struct field STATES = {"--state", &FIELD_TERMS, 0, .vocabulary = VOCABULARY_STATE};
-static const struct field CLASSES = {"--class", &FIELD_TERMS, 0, .vocabulary = VOCABULARY_CLASS,
-                                     .skip = 1};
-static const struct field REASONS = {"--reason", &FIELD_TERMS, 0, .vocabulary = VOCABULARY_REASON,
-                                     .skip = 1};
-
-/* What is not given leaves `ret` as it is. */
-static int read_value(const struct field *field, const char *text, void *ret,
-                      struct redrive_err *err)
+/* False: `take` has refused one. */
+static bool give_words(const char *name, const struct option_strings *words, api_take_fn take,
+                       void *ctx)
 {
-    return text ? option_store(field, ret, field->name, text, err) : 0;
+    bool goes_on = true;
+    for (size_t i = 0; i < words->n && goes_on; i++)
+        goes_on = take(str_of(name), str_of(words->items[i]), ctx);
+    return goes_on;
 }
 
-static int read_list(const struct field *field, const struct option_strings *given, uint32_t *bits,
-                     struct redrive_err *err)
+static bool give_states(uint32_t states, api_take_fn take, void *ctx)
 {
-    int rc = 0;
-    for (size_t i = 0; i < given->n && rc == 0; i++)
-        rc = read_value(field, given->items[i], bits, err);
-    return rc;
+    bool goes_on = true;
+    for (int state = 0; state < REDRIVE_STATE_COUNT && goes_on; state++)
+        if (states & 1u << state)
+            goes_on =
+                take(STR("state"), str_of(redrive_state_name((enum redrive_state)state)), ctx);
+    return goes_on;
 }
 
-/* Before 1970 nothing has ended, and a bound of 0 would be none. */
-static int64_t bound(int64_t ms)
+bool job_select_each(const struct job_select *select, uint32_t states, api_take_fn take, void *ctx)
 {
-    return ms > 0 ? ms : 1;
-}
-
-static int check_ages(const struct job_select *select, struct redrive_err *err)
-{
-    int64_t older_ms = 0, newer_ms = 0;
-    int rc = read_value(&OLDER_THAN, select->older_than, &older_ms, err);
-    if (rc == 0)
-        rc = read_value(&NEWER_THAN, select->newer_than, &newer_ms, err);
-    if (rc == 0 && select->older_than && select->newer_than && newer_ms < older_ms)
-        return err_set(err, REDRIVE_E_USAGE, "no job is both --older-than %s and --newer-than %s",
-                       select->older_than, select->newer_than);
-    return rc;
-}
-
-/* What ended in this very millisecond is older than 0. */
-void job_select_date(const struct job_select *select, int64_t now_ms, struct job_filter *filter)
-{
-    int64_t age_ms;
-    if (select->older_than && read_value(&OLDER_THAN, select->older_than, &age_ms, NULL) == 0)
-        filter->finished_before_ms = bound(now_ms - age_ms + 1);
-    if (select->newer_than && read_value(&NEWER_THAN, select->newer_than, &age_ms, NULL) == 0)
-        filter->finished_after_ms = bound(now_ms - age_ms);
-}
-
-int job_select_read(const struct job_select *select, struct job_filter *ret,
-                    struct redrive_err *err)
-{
-    *ret = (struct job_filter){
-        .tenant = str_of(select->tenant),
-        .task = str_of(select->task),
-        .queue = str_of(select->queue),
-        .user = str_of(select->user),
-        .error_type = str_of(select->type),
-        .text = str_of(select->text),
+    const struct {
+        const char *name, *value;
+    } texts[] = {
+        {"task", select->task},
+        {"queue", select->queue},
+        {"user", select->user},
+        {"type", select->type},
+        {"text", select->text},
+        {"group", select->group},
+        {"older_than", select->older_than},
+        {"newer_than", select->newer_than},
     };
-    int rc = read_list(&STATES, &select->states, &ret->states, err);
+    bool goes_on =
+        states ? give_states(states, take, ctx) : give_words("state", &select->states, take, ctx);
+    goes_on = goes_on && give_words("class", &select->classes, take, ctx) &&
+              give_words("reason", &select->reasons, take, ctx);
+    for (size_t i = 0; i < sizeof texts / sizeof texts[0] && goes_on; i++)
+        if (texts[i].value)
+            goes_on = take(str_of(texts[i].name), str_of(texts[i].value), ctx);
+    return goes_on;
+}
+
+static bool add_to_path(struct str name, struct str value, void *path)
+{
+    remote_query(path, name.ptr, value);
+    return true;
+}
+
+void job_select_query(const struct job_select *select, uint32_t states, struct buf *path)
+{
+    (void)job_select_each(select, states, add_to_path, path);
+}
+
+/* ---- As a filter ----------------------------------------------------------------------------- */
+
+int job_select_read(const struct job_select *select, uint32_t states, int64_t now_ms,
+                    struct job_filter *ret, struct redrive_err *err)
+{
+    struct job_query query;
+    job_query_init(&query, str_of(select->tenant), JOB_QUERY_JOBS | JOB_QUERY_STATE, ORDER_OLDEST,
+                   now_ms, NULL, err);
+    query.reader.is_option = true;
+    query.filter.limit = 0;
+    (void)job_select_each(select, states, job_query_add, &query);
+    const int rc = job_query_finish(&query);
+    *ret = query.filter;
     if (rc == 0)
-        rc = read_list(&CLASSES, &select->classes, &ret->classes, err);
-    if (rc == 0)
-        rc = read_list(&REASONS, &select->reasons, &ret->reasons, err);
-    if (rc == 0 && (rc = read_value(&GROUP, select->group, &ret->fingerprint, err)) < 0)
+        return 0;
+    if (strcmp(query.reader.place, "--group") == 0)
         err_hint(err, "`redrive dlq groups` lists them");
-    return rc == 0 ? check_ages(select, err) : rc;
+    if (err)
+        err->code = REDRIVE_E_USAGE;
+    return REDRIVE_E_USAGE;
 }
 
 int job_select_check(struct cli *cli, struct redrive_err *err)
 {
     struct job_filter ignored;
-    return job_select_read(invocation_options(&cli->invocation), &ignored, err);
+    return job_select_read(invocation_options(&cli->invocation), 0, clock_wall_ms(), &ignored, err);
 }
 
 void job_select_filter(const struct cli *cli, int64_t now_ms, struct job_filter *ret)
 {
-    const struct job_select *select = invocation_options(&cli->invocation);
-    const uint32_t states = (uint32_t)cli_variant(cli);
-    (void)job_select_read(select, ret, NULL);
-    job_select_date(select, now_ms, ret);
-    if (states != 0)
-        ret->states = states;
-}
-
-static void add_words(struct buf *path, const char *name, const struct option_strings *words)
-{
-    for (size_t i = 0; i < words->n; i++)
-        remote_query(path, name, words->items[i]);
-}
-
-void job_select_query(const struct job_select *select, uint32_t states, struct buf *path)
-{
-    for (int state = 0; state < REDRIVE_STATE_COUNT; state++)
-        if (states & 1u << state)
-            remote_query(path, "state", redrive_state_name((enum redrive_state)state));
-    if (states == 0)
-        add_words(path, "state", &select->states);
-    add_words(path, "class", &select->classes);
-    add_words(path, "reason", &select->reasons);
-    remote_query(path, "task", select->task);
-    remote_query(path, "queue", select->queue);
-    remote_query(path, "user", select->user);
-    remote_query(path, "type", select->type);
-    remote_query(path, "text", select->text);
-    remote_query(path, "group", select->group);
-    remote_query(path, "older_than", select->older_than);
-    remote_query(path, "newer_than", select->newer_than);
+    (void)job_select_read(invocation_options(&cli->invocation), (uint32_t)cli_variant(cli), now_ms,
+                          ret, NULL);
 }
 
 bool job_select_is_empty(const struct job_select *s)

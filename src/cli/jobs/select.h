@@ -1,8 +1,8 @@
 /* select.h - the options that say which jobs are meant.
  *
  * Shared by every command that lists, counts, exports or changes jobs by their properties: a struct
- * job_select inside the options of the command, the rows in its table, and job_select_read, which
- * makes a filter of what was given.
+ * job_select inside the options of the command, and the rows in its table. What was given becomes
+ * the parameters of an operation, which has the rules.
  *
  *     struct job_list_options {
  *         struct job_select select;
@@ -15,6 +15,7 @@
 #ifndef CLI_JOBS_SELECT_H
 #define CLI_JOBS_SELECT_H
 
+#include "api/api.h"
 #include "cli/frame/cli.h"
 #include "store/store.h"
 
@@ -72,23 +73,24 @@ extern const char *const JOB_SELECT_REASONS[];
         JOB_SELECT_OLDER_ROW(S, m),                                                             \
         OPTION("newer-than", 0, "AGE", "that ended at most AGE ago", INTO_STRING(S, m.newer_than))
 
-/* Makes a filter: what was not given matches everything. Its strings are borrowed from the command
- * line. Fails with REDRIVE_E_USAGE. Ages are checked, but count only after job_select_date. */
-int job_select_read(const struct job_select *select, struct job_filter *ret,
-                    struct redrive_err *err);
-/* Once the store is open, and with it the time by which its jobs ended: the ages, as bounds of a
- * filter that job_select_read has made. */
-void job_select_date(const struct job_select *select, int64_t now_ms, struct job_filter *filter);
+/* Hands over what was given as the parameters of an operation (api/job_query.h), but for the
+ * tenant. `states` other than 0 is the mask of the states that are meant, whatever --state says.
+ * False: `take` has refused one. */
+bool job_select_each(const struct job_select *select, uint32_t states, api_take_fn take, void *ctx);
+
+/* Adds the same to the path of a request; the tenant is that of the token. */
+void job_select_query(const struct job_select *select, uint32_t states, struct buf *path);
+
+/* Makes a filter of it, without a limit: what was not given matches everything. Its strings are
+ * borrowed from the command line. `now_ms` is the time by which jobs ended. REDRIVE_E_USAGE. */
+int job_select_read(const struct job_select *select, uint32_t states, int64_t now_ms,
+                    struct job_filter *ret, struct redrive_err *err);
 
 /* For commands whose options begin with a struct job_select: its check, before the store is opened,
- * and then the filter. A variant other than 0 is the mask of the states that the command is about,
- * whatever --state says. */
+ * and then the filter. A variant other than 0 is the mask of the states that the command is about.
+ */
 int job_select_check(struct cli *cli, struct redrive_err *err);
 void job_select_filter(const struct cli *cli, int64_t now_ms, struct job_filter *ret);
-
-/* Adds the same to the path of a request as parameters (docs/http.md); the tenant is that of the
- * token. `states` as the variant above. */
-void job_select_query(const struct job_select *select, uint32_t states, struct buf *path);
 
 /* Whether none of the options was given. */
 bool job_select_is_empty(const struct job_select *select);

@@ -6,10 +6,9 @@
 #include "base/err.h"
 #include "base/json/writer.h"
 #include "base/time/clock.h"
+#include "cli/jobs/list.h"
 #include "cli/output/progress.h"
-
-/* Dead letters that are read in one request, to be redriven one by one at a rate. */
-#define PAGE_JOBS 100
+#include "cli/shared/answer.h"
 
 /* ---- One request for all --------------------------------------------------------------------- */
 
@@ -103,7 +102,7 @@ static int ask(struct remote *remote, const struct job_select *select, enum job_
     } else {
         buf_puts(&path, "/retry/dead-letters");
         job_select_query(select, 0, &path);
-        remote_query(&path, "dry_run", dry_run ? "true" : "false");
+        remote_query(&path, "dry_run", dry_run ? STR("true") : STR("false"));
         rc = remote_call(remote, "DELETE", &path, (struct str){0}, &answer, err);
     }
     return rc == 0 ? take_counts(buf_str(&answer.body), dry_run, run, err) : rc;
@@ -112,7 +111,7 @@ static int ask(struct remote *remote, const struct job_select *select, enum job_
 /* ---- One by one, at a rate ------------------------------------------------------------------- */
 
 struct paced {
-    struct remote *remote;
+    struct session *session;
     struct bulk_run *run;
     struct bulk_pace pace;
     struct progress progress;
@@ -133,22 +132,23 @@ static bool wait_for_turn(struct paced *p)
 
 /* The server says of such a job, and of one that is no dead letter any more, that its state does
  * not allow it. */
-static bool is_too_late(const struct job *job, int64_t now_ms)
+static bool is_too_late(int64_t deadline_ms, int64_t now_ms)
 {
-    return job->spec.deadline_ms > 0 && job->spec.deadline_ms <= now_ms;
+    return deadline_ms > 0 && deadline_ms <= now_ms;
 }
 
 /* One that is no dead letter any more was redriven or removed by another client. */
-static int redrive_one(struct paced *p, const struct job *job, struct redrive_err *err)
+static int redrive_one(struct paced *p, const struct object *job, struct redrive_err *err)
 {
     enum redrive_state state;
     struct redrive_err why = {0};
-    int rc = remote_job_change(p->remote, "POST", "/retry/dead-letters/by-id/", job->spec.id,
-                               "/retry", (struct str){0}, &state, &why);
+    int rc = remote_job_change(p->session->remote, "POST", "/retry/dead-letters/by-id/",
+                               object_text(job, "id"), "/retry", (struct str){0}, &state, &why);
     if (rc == 0)
         p->run->changed++;
     else if (rc == REDRIVE_E_EXISTS ||
-             (rc == REDRIVE_E_STATE && is_too_late(job, remote_now_ms(p->remote))))
+             (rc == REDRIVE_E_STATE &&
+              is_too_late(object_time(job, "deadline"), session_now_ms(p->session))))
         p->run->refused++;
     else if (rc != REDRIVE_E_STATE && rc != REDRIVE_E_NOT_FOUND) {
         if (err)
@@ -165,52 +165,57 @@ static bool is_meant(const struct paced *p, int64_t finished_ms)
            (p->ended.finished_before_ms == 0 || finished_ms < p->ended.finished_before_ms);
 }
 
-static int redrive_page(struct paced *p, const struct job_page *page, struct redrive_err *err)
+static int redrive_page(struct paced *p, const struct answer *page, struct redrive_err *err)
 {
     int rc = 0;
-    for (size_t i = 0; i < page->n && rc == 0; i++)
-        if (is_meant(p, page->jobs[i].status.finished_ms) && wait_for_turn(p))
-            rc = redrive_one(p, &page->jobs[i], err);
+    for (size_t i = 0; i < page->n && rc == 0; i++) {
+        RELEASED_BY(arena_release) struct arena arena = {0};
+        const struct object job = answer_item(page, i, &arena);
+        if (arena.failed)
+            return err_nomem(err);
+        if (is_meant(p, object_time(&job, "finished_at")) && wait_for_turn(p))
+            rc = redrive_one(p, &job, err);
+    }
     return rc;
 }
 
-/* Oldest first, as the store does it. A job that dies again lies before the cursor by then. */
-static int redrive_pages(struct paced *p, const struct buf *query, struct redrive_err *err)
+static void each_parameter(void *from, api_take_fn take, void *ctx)
 {
-    char cursor[JOB_CURSOR_MAX] = "";
-    int rc = 0;
-    do {
-        struct job_page page = {0};
-        struct str next = {0};
-        rc = remote_jobs(p->remote, query, PAGE_JOBS, *cursor ? cursor : NULL, &page, &next, err);
-        if (!str_copy(cursor, sizeof cursor, next))
-            rc = err_set(err, REDRIVE_E_PARSE, "the cursor of the server is too long");
-        if (rc == 0)
-            rc = redrive_page(p, &page, err);
-        job_page_release(&page);
-    } while (rc == 0 && *cursor && !interrupt_asked());
-    return rc;
+    (void)(job_select_each(from, 0, take, ctx) &&
+           take(STR("order"), str_of(JOB_LIST_ORDERS[ORDER_OLDEST]), ctx));
+}
+
+/* Oldest first, as the store does it. A job that dies again lies before the cursor by then. */
+static int redrive_pages(struct paced *p, struct job_select *select, struct redrive_err *err)
+{
+    struct api_input input = {.each = each_parameter, .from = select};
+    const struct ask ask = {.operation = &API_DEAD_LETTERS, .input = &input};
+    RELEASED_BY(answer_pages_release) struct answer_pages pages;
+    const struct answer *page;
+    int rc = 1;
+    answer_pages_init(&pages, p->session, &ask, 0, NULL);
+    while (rc > 0 && !interrupt_asked() && (rc = answer_pages_next(&pages, &page, err)) > 0) {
+        const int done = redrive_page(p, page, err);
+        rc = done < 0 ? done : rc;
+    }
+    return rc < 0 ? rc : 0;
 }
 
 static int redrive_at_rate(struct cli *cli, struct session *session,
                            const struct job_select *select, struct bulk_run *run,
                            struct redrive_err *err)
 {
-    struct paced p = {.remote = session->remote, .run = run, .began_ms = session_now_ms(session)};
+    struct paced p = {.session = session, .run = run, .began_ms = session_now_ms(session)};
     struct interrupt interrupt;
-    RELEASED_BY(buf_release) struct buf query = BUF_MAX(REMOTE_PATH_MAX);
     /* The server would count ages from the time of each page. */
     struct job_select ageless = *select;
     ageless.older_than = ageless.newer_than = NULL;
-    job_select_date(select, p.began_ms, &p.ended);
-    buf_puts(&query, "/jobs");
-    job_select_query(&ageless, 1u << REDRIVE_STATE_DEAD_LETTER, &query);
-    remote_query(&query, "order", "oldest");
+    (void)job_select_read(select, 0, p.began_ms, &p.ended, NULL);
     run->changed = run->refused = 0;
     bulk_pace_init(&p.pace, &run->rate, clock_monotonic_ms());
     progress_init(&p.progress, &cli->err, run->label, run->is_at_least ? 0 : run->matched, NULL);
     interrupt_catch(&interrupt);
-    int rc = redrive_pages(&p, &query, err);
+    int rc = redrive_pages(&p, &ageless, err);
     const uint64_t n_done = run->changed + run->refused;
     run->interrupted = interrupt_asked() && (run->is_at_least || n_done < run->matched);
     if (run->is_at_least && n_done > run->matched)

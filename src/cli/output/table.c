@@ -64,11 +64,16 @@ static void end_cell(struct table *t, size_t start, enum style style)
         .offset = start, .len = text.len, .width = text_width(text), .style = style};
 }
 
-void table_add_styled(struct table *t, enum style style, const char *text)
+void table_add_str_styled(struct table *t, enum style style, struct str text)
 {
     size_t start = t->text.len;
-    text_add_clean(&t->text, str_of(text));
+    text_add_clean(&t->text, text);
     end_cell(t, start, style);
+}
+
+void table_add_styled(struct table *t, enum style style, const char *text)
+{
+    table_add_str_styled(t, style, str_of(text));
 }
 
 void table_add(struct table *t, const char *text)
@@ -89,9 +94,7 @@ void table_addf(struct table *t, const char *format, ...)
 
 void table_add_str(struct table *t, struct str text)
 {
-    size_t start = t->text.len;
-    text_add_clean(&t->text, text);
-    end_cell(t, start, STYLE_PLAIN);
+    table_add_str_styled(t, STYLE_PLAIN, text);
 }
 
 void table_add_buf(struct table *t, const struct buf *text)
@@ -99,6 +102,23 @@ void table_add_buf(struct table *t, const struct buf *text)
     if (!t->failed)
         t->failed = buf_failed(text);
     table_add_str(t, buf_str(text));
+}
+
+void table_hide_same(struct table *t, size_t column)
+{
+    const char *text = buf_cstr(&t->text);
+    for (size_t i = column + t->n_columns; i < t->n_cells; i += t->n_columns) {
+        const struct table_cell *first = &t->cells[column], *cell = &t->cells[i];
+        if (!str_eq((struct str){text + first->offset, first->len},
+                    (struct str){text + cell->offset, cell->len}))
+            return;
+    }
+    t->hidden |= 1u << column;
+}
+
+static bool is_hidden(const struct table *t, size_t column)
+{
+    return (t->hidden >> column & 1) != 0;
 }
 
 static void measure(const struct table *t, unsigned width, size_t *widths)
@@ -111,7 +131,7 @@ static void measure(const struct table *t, unsigned width, size_t *widths)
             widths[i % t->n_columns] = t->cells[i].width;
 
     for (size_t c = 0; c + 1 < t->n_columns; c++)
-        before_last += widths[c] + GAP;
+        before_last += is_hidden(t, c) ? 0 : widths[c] + GAP;
     size_t *last = &widths[t->n_columns - 1];
     if (width == 0 || before_last + *last <= width)
         return;
@@ -129,6 +149,8 @@ static void put_cell(const struct table *t, size_t column, const size_t *widths,
     const size_t room = widths[column];
     size_t used = text_width(text);
 
+    if (is_hidden(t, column))
+        return;
     RELEASED_BY(buf_release) struct buf shown = BUF_MAX(TEXT_MAX);
     if (used <= room) {
         buf_add_str(&shown, text);

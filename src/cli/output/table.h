@@ -16,6 +16,7 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 
 #include "base/json/writer.h"
 #include "base/text/buf.h"
@@ -37,7 +38,8 @@ struct table {
     struct table_cell *cells;
     size_t n_cells;
     size_t capacity;
-    int failed; /* the first failure sticks, as in a struct buf */
+    uint32_t hidden; /* columns, a bit each */
+    int failed;      /* the first failure sticks, as in a struct buf */
 };
 
 /* `columns` has the titles with `|` between them, and `>` before one that is aligned to the right.
@@ -53,7 +55,11 @@ void table_add_styled(struct table *t, enum style style, const char *text);
 
 /* The same with a slice, which may be absent, and with a buffer, whose failure is the table's. */
 void table_add_str(struct table *t, struct str text);
+void table_add_str_styled(struct table *t, enum style style, struct str text);
 void table_add_buf(struct table *t, const struct buf *text);
+
+/* Leaves a column out if its cells are all the same; not the last column. */
+void table_hide_same(struct table *t, size_t column);
 
 /* Appends the heading and all rows; an unfinished last row is filled with empty cells. `width` 0
  * cuts nothing. Returns 0 or the first failure of the table or of `out`; a failure of the table is

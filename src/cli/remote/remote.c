@@ -361,13 +361,11 @@ static void add_hint(const struct remote *remote, int rc, struct redrive_err *er
 
 /* ---- Requests -------------------------------------------------------------------------------- */
 
-void remote_query(struct buf *path, const char *name, const char *value)
+void remote_query(struct buf *path, const char *name, struct str value)
 {
-    if (!value)
-        return;
     const bool is_first = !memchr(path->data, '?', path->len);
     buf_printf(path, "%c%s=", is_first ? '?' : '&', name);
-    percent_encode(str_of(value), path);
+    percent_encode(value, path);
 }
 
 int remote_call(struct remote *remote, const char *method, const struct buf *path, struct str body,

@@ -43,8 +43,8 @@ struct str remote_tenant(const struct remote *remote);
 /* ---- Requests -------------------------------------------------------------------------------- */
 
 #define REMOTE_PATH_MAX (32u * 1024)
-/* Adds ?name=value or &name=value; nothing for a value without a pointer. */
-void remote_query(struct buf *path, const char *name, const char *value);
+/* Adds ?name=value or &name=value. */
+void remote_query(struct buf *path, const char *name, struct str value);
 
 /* Sends a request and takes its answer, of which `ret` (which http_answer_init has seen) has the
  * body. An answer that is an error becomes one here. */
@@ -79,25 +79,6 @@ int remote_get_list(struct remote *remote, const char *path, const struct unpack
 
 /* ---- Jobs (remote/jobs.c) -------------------------------------------------------------------- */
 
-/* Adds up to `limit` jobs of GET /jobs to a page, and gives the cursor of those that follow, in the
- * memory of the page; absent: there are none. `query` is the path with its parameters, but for
- * limit and cursor; `cursor` (may be NULL) is where to begin. */
-int remote_jobs(struct remote *remote, const struct buf *query, size_t limit, const char *cursor,
-                struct job_page *ret, struct str *ret_next, struct redrive_err *err);
-
-/* One job with what `redrive jobs show` tells about it. */
-struct remote_job {
-    struct job_page page; /* of this job */
-    struct attempt_page history;
-    struct gate_info gate;
-    struct edge_views edges;
-    bool is_paused; /* the queue of a job that waits in it */
-};
-/* REDRIVE_E_NOT_FOUND: there is none. To be released in any case. */
-int remote_job_read(struct remote *remote, struct str id, struct remote_job *ret,
-                    struct redrive_err *err);
-void remote_job_release(struct remote_job *job);
-
 /* The jobs that edges connect with this one. To be released in any case. */
 int remote_workflow(struct remote *remote, struct str id, struct workflow *ret,
                     struct redrive_err *err);
@@ -121,9 +102,6 @@ struct remote_task {
 int remote_tasks(struct remote *remote, struct arena *arena, struct remote_task **ret,
                  size_t *ret_n, struct redrive_err *err);
 
-/* The members of a job's last error, for other tables. */
-extern const struct unpack UNPACK_JOB_ERROR[];
-
 /* ---- What a server counts (remote/figures.c) ------------------------------------------------- */
 
 /* With those that tasks of the server's configuration declare, and with the parked jobs of each. */
@@ -139,14 +117,6 @@ int remote_stats(struct remote *remote, struct http_answer *json, struct stats *
 /* The health, and how many workers there are. Strings live in the arena. */
 int remote_health(struct remote *remote, struct arena *arena, struct redrive_health *ret,
                   size_t *ret_workers, struct redrive_err *err);
-
-/* Dead letters by their errors. `path` is that of the groups, with the filter. */
-int remote_groups(struct remote *remote, const struct buf *path, struct group_page *ret,
-                  struct redrive_err *err);
-
-/* How many there are, by class, reason, task and type; `ret` has been initialized. */
-int remote_dead_counts(struct remote *remote, const struct buf *path, struct dead_counts *ret,
-                       struct redrive_err *err);
 
 /* ---- Cron entries (remote/cron.c) ------------------------------------------------------------ */
 

@@ -1,6 +1,10 @@
 /* answer.c - calls an operation, reads the members of its answer, and prints lists. */
 #include "cli/shared/answer.h"
 
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
 #include "base/err.h"
 #include "base/text/encode.h"
 #include "cli/remote/remote.h"
@@ -12,32 +16,110 @@ static const struct json_limits LIMITS = {.max_bytes = UINT32_MAX};
 
 /* ---- Calling --------------------------------------------------------------------------------- */
 
-static int read_here(const struct session *session, const struct operation *operation,
-                     struct str tenant, struct buf *text, struct redrive_err *err)
+static struct api_context context_of(const struct session *session, const struct ask *ask,
+                                     struct arena *arena)
 {
-    struct json_writer w;
-    const struct api_context context = {
+    return (struct api_context){
         .store = session->store,
         .config = session->config,
-        .tenant = tenant,
+        .tenant = ask->tenant,
+        .name = ask->name,
+        .input = ask->input,
+        .arena = arena,
         .now_ms = session_now_ms(session),
     };
-    buf_init(text, HTTP_CLIENT_BODY_MAX);
-    json_writer_init(&w, text);
-    int rc = operation->read(&context, &w, err);
-    return rc == 0 && buf_failed(text) ? err_full(err, buf_failed(text), "the list is too long")
-                                       : rc;
 }
 
-static int read_there(struct remote *remote, const struct operation *operation, struct buf *text,
+static int read_here(const struct session *session, const struct ask *ask, struct answer *ret,
+                     struct redrive_err *err)
+{
+    struct json_writer w;
+    const struct api_context context = context_of(session, ask, &ret->arena);
+    buf_init(&ret->text, HTTP_CLIENT_BODY_MAX);
+    json_writer_init(&w, &ret->text);
+    int rc = ask->operation->read(&context, &w, err);
+    if (rc == 0 && buf_failed(&ret->text))
+        rc = err_full(err, buf_failed(&ret->text), "the answer is too long");
+    return rc;
+}
+
+/* "/queues/{queue}/pause" with the name in place, or behind the path as a parameter. */
+static void write_path(const struct operation *operation, struct str name, struct buf *out)
+{
+    const char *open = strchr(operation->path, '{');
+    if (!open) {
+        buf_puts(out, operation->path);
+        if (operation->parameter)
+            remote_query(out, operation->parameter, name);
+        return;
+    }
+    buf_add(out, operation->path, (size_t)(open - operation->path));
+    percent_encode(name, out);
+    buf_puts(out, strchr(open, '}') + 1);
+}
+
+static bool add_parameter(struct str name, struct str value, void *path)
+{
+    remote_query(path, name.ptr, value);
+    return true;
+}
+
+static int call_there(struct remote *remote, const struct ask *ask, struct buf *text,
                       struct redrive_err *err)
 {
     struct http_answer answer;
+    RELEASED_BY(buf_release) struct buf path = BUF_MAX(REMOTE_PATH_MAX);
+    write_path(ask->operation, ask->name, &path);
+    if (ask->input)
+        ask->input->each(ask->input->from, add_parameter, &path);
     http_answer_init(&answer);
-    int rc = remote_get(remote, operation->path, &answer, err);
+    int rc = remote_call(remote, ask->operation->read ? "GET" : "POST", &path, (struct str){0},
+                         &answer, err);
     *text = answer.body;
     return rc;
 }
+
+int answer_ask(const struct session *session, const struct ask *ask, struct answer *ret,
+               struct redrive_err *err)
+{
+    return session->remote ? call_there(session->remote, ask, &ret->text, err)
+                           : read_here(session, ask, ret, err);
+}
+
+static int change_here(struct session *session, const struct ask *ask, struct answer *ret,
+                       struct redrive_err *err)
+{
+    struct api_change change = {0};
+    struct json_writer w;
+    const char *field;
+    const struct api_context context = context_of(session, ask, &ret->arena);
+    int rc = API_GOES_ON;
+    buf_init(&ret->text, HTTP_CLIENT_BODY_MAX);
+    json_writer_init(&w, &ret->text);
+    api_begin(ask->operation, &context, &change);
+    while (rc == API_GOES_ON) {
+        rc = session_apply(session, &change.op, err);
+        if (rc == 0)
+            rc = ask->operation->end(&change, &w, &field, err);
+    }
+    return rc == 0 && buf_failed(&ret->text) ? err_nomem(err) : rc;
+}
+
+int answer_change(struct session *session, const struct ask *ask, struct answer *ret,
+                  struct redrive_err *err)
+{
+    return session->remote ? call_there(session->remote, ask, &ret->text, err)
+                           : change_here(session, ask, ret, err);
+}
+
+void answer_release(struct answer *answer)
+{
+    buf_release(&answer->text);
+    arena_release(&answer->arena);
+    *answer = (struct answer){0};
+}
+
+/* ---- Lists ----------------------------------------------------------------------------------- */
 
 static int read_items(struct json_reader *r, struct answer *answer)
 {
@@ -59,26 +141,35 @@ static int read_list(struct json_reader *r, struct answer *answer)
     int rc = json_enter_object(r);
     bool has_items = false;
     while (rc == 0 && (rc = json_next_key(r, &key)) > 0) {
+        const bool is_null = json_peek(r) == JSON_TYPE_NULL;
         const bool is_list = json_string_is(key, "items");
         has_items |= is_list;
-        if (json_string_is(key, "next") && json_peek(r) != JSON_TYPE_NULL)
-            rc = json_fail(r, REDRIVE_E_PARSE, "expected a list that is whole");
+        if (is_list)
+            rc = read_items(r, answer);
+        else if (json_string_is(key, "next") && !is_null)
+            rc = json_read_text(r, &answer->arena, &answer->next);
+        else if (json_string_is(key, "unreadable"))
+            rc = json_read_int(r, &answer->n_unreadable);
+        else if (json_string_is(key, "unreadable_first"))
+            rc = json_read_text(r, &answer->arena, &answer->unreadable);
         else
-            rc = is_list ? read_items(r, answer) : json_skip(r, NULL);
+            rc = json_skip(r, NULL);
     }
     return rc == 0 && !has_items ? json_fail(r, REDRIVE_E_PARSE, "expected a list of items") : rc;
 }
 
-int answer_read(const struct session *session, const struct operation *operation, struct str tenant,
-                struct answer *ret, struct redrive_err *err)
+/* `is_whole`: it has no next page. */
+static int ask_for_list(const struct session *session, const struct ask *ask, bool is_whole,
+                        struct answer *ret, struct redrive_err *err)
 {
     struct json_reader r;
-    int rc = session->remote ? read_there(session->remote, operation, &ret->text, err)
-                             : read_here(session, operation, tenant, &ret->text, err);
+    int rc = answer_ask(session, ask, ret, err);
     if (rc < 0)
         return rc;
     json_reader_init(&r, buf_str(&ret->text), &LIMITS);
     rc = read_list(&r, ret);
+    if (rc == 0 && is_whole && ret->next.ptr)
+        rc = json_fail(&r, REDRIVE_E_PARSE, "expected a list that is whole");
     if (rc == 0)
         rc = json_end(&r);
     if (rc < 0) {
@@ -89,69 +180,72 @@ int answer_read(const struct session *session, const struct operation *operation
     return rc;
 }
 
-static int change_here(struct session *session, const struct operation *operation,
-                       struct str tenant, struct str name, struct buf *text,
-                       struct redrive_err *err)
+int answer_read(const struct session *session, const struct operation *operation, struct str tenant,
+                struct answer *ret, struct redrive_err *err)
 {
-    struct api_change change = {0};
-    struct json_writer w;
-    const char *field;
-    const struct api_context context = {
-        .config = session->config, .tenant = tenant, .now_ms = session_now_ms(session)};
-    int rc = API_GOES_ON;
-    buf_init(text, HTTP_CLIENT_BODY_MAX);
-    json_writer_init(&w, text);
-    api_begin(operation, &context, name, &change);
-    while (rc == API_GOES_ON) {
-        rc = session_apply(session, &change.op, err);
-        if (rc == 0)
-            rc = operation->end(&change, &w, &field, err);
-    }
-    return rc == 0 && buf_failed(text) ? err_nomem(err) : rc;
+    const struct ask ask = {.operation = operation, .tenant = tenant};
+    return ask_for_list(session, &ask, true, ret, err);
 }
 
-/* "/queues/{queue}/pause" with the name in place, or behind the path as a parameter. */
-static void write_path(const struct operation *operation, struct str name, struct buf *out)
+void answer_pages_init(struct answer_pages *pages, const struct session *session,
+                       const struct ask *ask, size_t limit, const char *cursor)
 {
-    const char *open = strchr(operation->path, '{');
-    if (!open) {
-        buf_printf(out, "%s?%s=", operation->path, operation->parameter);
-        percent_encode(name, out);
-        return;
-    }
-    buf_add(out, operation->path, (size_t)(open - operation->path));
-    percent_encode(name, out);
-    buf_puts(out, strchr(open, '}') + 1);
+    *pages =
+        (struct answer_pages){.session = session, .ask = *ask, .left = limit ? limit : SIZE_MAX};
+    pages->is_over = !str_copy(pages->cursor, sizeof pages->cursor, str_of(cursor));
 }
 
-static int change_there(struct remote *remote, const struct operation *operation, struct str name,
-                        struct buf *text, struct redrive_err *err)
+/* What the command asks for, and which page of it. */
+static void each_of_page(void *from, api_take_fn take, void *ctx)
 {
-    struct http_answer answer;
-    RELEASED_BY(buf_release) struct buf path = BUF_MAX(REMOTE_PATH_MAX);
-    write_path(operation, name, &path);
-    http_answer_init(&answer);
-    int rc = remote_call(remote, "POST", &path, (struct str){0}, &answer, err);
-    *text = answer.body;
-    return rc;
+    const struct answer_pages *pages = from;
+    char limit[24];
+    (void)snprintf(limit, sizeof limit, "%zu",
+                   pages->left < STORE_PAGE_MAX ? pages->left : (size_t)STORE_PAGE_MAX);
+    if (pages->ask.input)
+        pages->ask.input->each(pages->ask.input->from, take, ctx);
+    (void)(take(STR("limit"), str_of(limit), ctx) &&
+           (!pages->cursor[0] || take(STR("cursor"), str_of(pages->cursor), ctx)));
 }
 
-int answer_change(struct session *session, const struct operation *operation, struct str tenant,
-                  struct str name, struct answer *ret, struct redrive_err *err)
+static void add_unreadable(struct answer_pages *pages, const struct answer *page)
 {
-    return session->remote ? change_there(session->remote, operation, name, &ret->text, err)
-                           : change_here(session, operation, tenant, name, &ret->text, err);
+    if (page->n_unreadable > 0 && pages->n_unreadable == 0)
+        err_set(&pages->unreadable, REDRIVE_E_CORRUPT, "%.*s", (int)page->unreadable.len,
+                page->unreadable.ptr);
+    pages->n_unreadable += page->n_unreadable;
 }
 
-void answer_release(struct answer *answer)
+int answer_pages_next(struct answer_pages *pages, const struct answer **ret,
+                      struct redrive_err *err)
 {
-    buf_release(&answer->text);
-    arena_release(&answer->arena);
+    struct answer *page = &pages->page;
+    struct api_input input = {.each = each_of_page, .from = pages};
+    struct ask ask = pages->ask;
+    if (pages->is_over || pages->left == 0)
+        return 0;
+    ask.input = &input;
+    answer_release(page);
+    int rc = ask_for_list(pages->session, &ask, false, page, err);
+    if (rc == 0 && !str_copy(pages->cursor, sizeof pages->cursor, page->next))
+        rc = err_set(err, REDRIVE_E_PARSE, "the cursor of the server is too long");
+    if (rc < 0)
+        return rc;
+    pages->is_over = !pages->cursor[0];
+    pages->left -= page->n < pages->left ? page->n : pages->left;
+    add_unreadable(pages, page);
+    *ret = page;
+    return 1;
+}
+
+void answer_pages_release(struct answer_pages *pages)
+{
+    answer_release(&pages->page);
 }
 
 /* ---- Members --------------------------------------------------------------------------------- */
 
-static struct object object_of(struct str json, struct arena *arena)
+struct object object_of(struct str json, struct arena *arena)
 {
     struct json_member *members = NULL;
     size_t n = 0;
@@ -162,6 +256,11 @@ static struct object object_of(struct str json, struct arena *arena)
 struct object answer_item(const struct answer *answer, size_t i, struct arena *arena)
 {
     return object_of(answer->items[i], arena);
+}
+
+struct object answer_object(struct answer *answer)
+{
+    return object_of(buf_str(&answer->text), &answer->arena);
 }
 
 /* The value of a member; absent: it is not there. */
@@ -216,10 +315,55 @@ int64_t object_time(const struct object *o, const char *name)
     return moment_parse(object_text(o, name), &at_ms) ? at_ms : 0;
 }
 
+int64_t object_span(const struct object *o, const char *name)
+{
+    return llround(object_double(o, name, 0) * 1000);
+}
+
 struct object object_object(const struct object *o, const char *name)
 {
     const struct str value = value_of(o, name);
     return value.ptr ? object_of(value, o->arena) : (struct object){.arena = o->arena};
+}
+
+size_t object_objects(const struct object *o, const char *name, struct object **ret)
+{
+    RELEASED_BY(json_reader_release) struct json_reader r;
+    struct object *objects = NULL;
+    struct str value;
+    size_t n = 0;
+    if (!find(o, name, &r) || json_peek(&r) != JSON_TYPE_ARRAY || json_enter_array(&r) < 0)
+        return 0;
+    while (json_next_item(&r) > 0 && json_skip(&r, &value) == 0) {
+        struct object *grown = page_grow(o->arena, objects, n, sizeof *objects);
+        if (!grown)
+            break;
+        objects = grown;
+        objects[n++] = object_of(value, o->arena);
+    }
+    *ret = objects;
+    return n;
+}
+
+struct str object_json(const struct object *o, const char *name)
+{
+    const struct str value = value_of(o, name);
+    return str_is(value, "null") ? (struct str){0} : value;
+}
+
+/* The value null is like an absent one, but for its length. */
+struct str object_value(const struct object *o, const char *name, const char *bytes)
+{
+    struct json_reader r;
+    struct str value = value_of(o, name), text;
+    const int64_t length = object_int(o, bytes);
+    if (str_is(value, "null"))
+        return length > 0 ? value : (struct str){0};
+    if (value.len == 0 || value.ptr[0] != '"' || length == (int64_t)value.len ||
+        !value_of(o, bytes).ptr)
+        return value;
+    json_reader_init(&r, value, NULL);
+    return json_read_text(&r, o->arena, &text) == 0 ? text : value;
 }
 
 int answer_find(const struct answer *answer, const char *name, struct str text, struct str tenant,
@@ -285,6 +429,66 @@ int answer_print_list(struct cli *cli, const struct answer *answer,
     };
     int rc = cli_list(cli, &listing, err);
     return rc == 0 && failed ? err_nomem(err) : rc;
+}
+
+static int print_items(struct cli *cli, const struct answer *page, struct json_writer *w)
+{
+    for (size_t i = 0; i < page->n && !buf_failed(w->out); i++) {
+        json_put_raw(w, page->items[i]);
+        if (buf_failed(w->out))
+            break;
+        term_write(&cli->out, w->out);
+        buf_reset(w->out);
+    }
+    return buf_failed(w->out);
+}
+
+static int print_pages_json(struct cli *cli, struct answer_pages *pages, struct redrive_err *err)
+{
+    RELEASED_BY(buf_release) struct buf out = BUF_MAX(CLI_OUTPUT_MAX);
+    const struct answer *page;
+    struct json_writer w;
+    int rc;
+    listing_begin(&w, &out);
+    while ((rc = answer_pages_next(pages, &page, err)) > 0 && print_items(cli, page, &w) == 0)
+        ;
+    if (rc < 0)
+        return rc;
+    listing_end(&w, pages->cursor[0] ? pages->cursor : NULL);
+    return cli_print(cli, &out, err);
+}
+
+static int print_pages_text(struct cli *cli, struct answer_pages *pages,
+                            const struct answer_table *table, struct redrive_err *err)
+{
+    const struct answer *page;
+    struct table t;
+    struct buf out;
+    int rc;
+    buf_init(&out, CLI_OUTPUT_MAX);
+    table_init(&t, table->columns);
+    while ((rc = answer_pages_next(pages, &page, err)) > 0) {
+        for (size_t i = 0; i < page->n; i++) {
+            const struct object item = answer_item(page, i, &pages->page.arena);
+            table->row(&t, &item, table->ctx);
+        }
+        if (page->arena.failed)
+            t.failed = REDRIVE_E_NOMEM;
+    }
+    if (table->hides_first)
+        table_hide_same(&t, 0);
+    table_finish(&t, cli->out.width, cli->out.color, &out);
+    if (rc == 0)
+        return cli_print(cli, &out, err);
+    buf_release(&out);
+    return rc;
+}
+
+int answer_print_pages(struct cli *cli, struct answer_pages *pages,
+                       const struct answer_table *table, struct redrive_err *err)
+{
+    return cli->globals->json ? print_pages_json(cli, pages, err)
+                              : print_pages_text(cli, pages, table, err);
 }
 
 static void write_answer(struct json_writer *w, const void *answer)

@@ -6,10 +6,10 @@
  *     if (rc == 0)
  *         rc = answer_print_list(cli, &answer, &LIMITS, err);
  *
- * --json prints the items as they are. A row of text is made from the members of an item: one that
- * is missing, null or of another type gives the value for "not there", so that a newer server can
- * add words and members, and an older one can lack them. An answer that is no list of objects, or
- * not the whole of it, is REDRIVE_E_PARSE.
+ * --json prints the items as they are. Text is made from the members of an object: one that is
+ * missing, null or of another type gives the value for "not there", so that a newer server can add
+ * words and members, and an older one can lack them. An answer that is no list of objects, or not
+ * the whole of it, is REDRIVE_E_PARSE.
  */
 #ifndef CLI_SHARED_ANSWER_H
 #define CLI_SHARED_ANSWER_H
@@ -19,22 +19,63 @@
 #include "base/mem/arena.h"
 #include "cli/frame/cli.h"
 #include "cli/shared/session.h"
+#include "store/page.h"
+
+/* What is asked for. */
+struct ask {
+    const struct operation *operation;
+    struct str tenant; /* whose things, in a store; absent: everybody's; at a server the token's */
+    struct str name;   /* in place of the placeholder of the path */
+    struct api_input *input; /* NULL: no parameters */
+};
 
 struct answer {
     struct buf text;
-    struct str *items; /* the text of each, in `text` */
+    struct str *items; /* of a list: the text of each, in `text` */
     size_t n;
+    struct str next;       /* of a list: where the next page begins; absent: there is none */
+    int64_t n_unreadable;  /* of a list: what was left out because it cannot be read, */
+    struct str unreadable; /* and why the first of it */
     struct arena arena;
 };
 
-/* Calls a read that answers with a list. `tenant`, where there is a store: whose things; absent:
- * everybody's; a server shows those of the token. To be released in any case. */
+/* Calls a read that answers with one object, */
+int answer_ask(const struct session *session, const struct ask *ask, struct answer *ret,
+               struct redrive_err *err);
+/* or with a whole list. An answer is to be released in any case. */
 int answer_read(const struct session *session, const struct operation *operation, struct str tenant,
                 struct answer *ret, struct redrive_err *err);
-/* The same of a change, whose answer is one object. `name` as api_begin takes it. */
-int answer_change(struct session *session, const struct operation *operation, struct str tenant,
-                  struct str name, struct answer *ret, struct redrive_err *err);
+/* The same of a change, whose answer is one object. */
+int answer_change(struct session *session, const struct ask *ask, struct answer *ret,
+                  struct redrive_err *err);
 void answer_release(struct answer *answer);
+
+/* ---- Lists in pages --------------------------------------------------------------------------
+ *
+ *     struct answer_pages pages;
+ *     answer_pages_init(&pages, session, &ask, limit, cursor);
+ *     while ((rc = answer_pages_next(&pages, &page, err)) > 0)
+ *         …
+ *
+ * A page is there until the next one is read, and the last one until answer_pages_release.
+ */
+struct answer_pages {
+    const struct session *session;
+    struct ask ask;
+    size_t left;                 /* items that are still wanted */
+    char cursor[JOB_CURSOR_MAX]; /* where the next page begins; "": at the start, or nowhere */
+    bool is_over;                /* no page follows */
+    int64_t n_unreadable;        /* of all pages so far */
+    struct redrive_err unreadable;
+    struct answer page;
+};
+/* At most `limit` items (0: all), from a cursor on (NULL: from the start). The ask is kept. */
+void answer_pages_init(struct answer_pages *pages, const struct session *session,
+                       const struct ask *ask, size_t limit, const char *cursor);
+/* 1 and a page, perhaps an empty one; 0: there is no more; or a code. */
+int answer_pages_next(struct answer_pages *pages, const struct answer **ret,
+                      struct redrive_err *err);
+void answer_pages_release(struct answer_pages *pages);
 
 /* An object of an answer. Texts that members give have the lifetime of the arena. */
 struct object {
@@ -49,17 +90,25 @@ struct answer_table {
     const char *columns;
     void (*row)(struct table *t, const struct object *item, const void *ctx);
     const void *ctx;
+    bool hides_first; /* the first column, where all its cells are the same */
 };
 int answer_print_list(struct cli *cli, const struct answer *answer,
                       const struct answer_table *table, struct redrive_err *err);
+/* All pages. --json writes items as they come: a failure in between leaves what was written. */
+int answer_print_pages(struct cli *cli, struct answer_pages *pages,
+                       const struct answer_table *table, struct redrive_err *err);
 
 /* The answer of a change, with --json; people are told by the command. */
 int answer_print(struct cli *cli, const struct answer *answer, struct redrive_err *err);
 
 /* ---- Members --------------------------------------------------------------------------------- */
 
+/* The object of a text, which has none if it is no object. */
+struct object object_of(struct str json, struct arena *arena);
 /* An item, with its members in the arena. */
 struct object answer_item(const struct answer *answer, size_t i, struct arena *arena);
+/* The object that was answered; its arena is the answer's. */
+struct object answer_object(struct answer *answer);
 
 /* The first item whose member `name` is this text, and that is of this tenant (absent: of any). 1
  * and its number; 0: there is none; or REDRIVE_E_NOMEM. */
@@ -73,6 +122,14 @@ int64_t object_int(const struct object *o, const char *name);     /* not there: 
 double object_double(const struct object *o, const char *name, double otherwise);
 bool object_bool(const struct object *o, const char *name);
 int64_t object_time(const struct object *o, const char *name); /* ms; not there: 0 */
+int64_t object_span(const struct object *o, const char *name); /* ms, of seconds; not there: 0 */
 struct object object_object(const struct object *o, const char *name);
+/* The objects of an array; not there: none. */
+size_t object_objects(const struct object *o, const char *name, struct object **ret);
+/* Any value, as JSON; null, or not there: absent. */
+struct str object_json(const struct object *o, const char *name);
+/* A value as it was given: one that is no JSON is written as a text, and `bytes` names the member
+ * that says how long it was. Not there: absent. */
+struct str object_value(const struct object *o, const char *name, const char *bytes);
 
 #endif

@@ -87,14 +87,6 @@ struct str arm_own_policy(struct str policy, struct buf *out)
     return buf_str(out);
 }
 
-struct str arm_restore(struct str kept, struct str policy, struct arena *arena)
-{
-    const struct str members = trace_policy_members(policy);
-    const char *text = arena_printf(arena, "{" KEPT "%.*s\"%s%.*s", (int)kept.len, kept.ptr,
-                                    str_is(members, "}") ? "" : ",", (int)members.len, members.ptr);
-    return str_of(text);
-}
-
 bool arm_split(struct str kept, struct str *ret_experiment, struct str *ret_arm)
 {
     const char *slash = kept.len > 0 ? memchr(kept.ptr, '/', kept.len) : NULL;

@@ -64,9 +64,6 @@ struct str arm_kept(struct str policy);
  * text, `out` has it; failures are the buffer's. */
 struct str arm_own_policy(struct str policy, struct buf *out);
 
-/* The text with an arm, as arm_kept gives it, and a policy alone, in the arena. */
-struct str arm_restore(struct str kept, struct str policy, struct arena *arena);
-
 /* Takes `NAME/ARM` apart; false: it is something else. */
 bool arm_split(struct str kept, struct str *ret_experiment, struct str *ret_arm);
 

@@ -116,7 +116,7 @@ struct gate_info {
     struct slots slots;               /* likewise; max 0: none */
     bool is_budget;                   /* of a limit: its retry budget holds the job */
     struct budget_info budget;
-    int64_t may_go_ms; /* 0: not known beforehand; gate_wait_text says why */
+    int64_t may_go_ms; /* 0: not known beforehand */
 };
 
 /* A job that is not parked is held by nothing. REDRIVE_E_CORRUPT names a row that cannot be read.
@@ -127,16 +127,9 @@ int gate_read(struct store *store, const struct job *job, int64_t now_ms, struct
 /* Whether the job waits, and its queue is paused. */
 int pause_read(struct store *store, const struct job *job, bool *ret, struct redrive_err *err);
 
-/* What must happen before the job may go, for people: `it closes`, `a probe`, `a running job ends`.
- */
-const char *gate_wait_text(const struct gate_info *gate);
-
 /* The member "held_by": {"kind":"breaker","key":…,"state":…,"may_go_at":…}, or "kind":"limit" with
  * rate, concurrency and running, or "kind":"budget" with those and retry_budget; null when nothing
  * holds the job. */
 void gate_write_json(struct json_writer *w, const struct gate_info *gate);
-
-/* The same in words: `breaker mail (open)`. */
-void gate_write_text(struct buf *out, const struct gate_info *gate);
 
 #endif

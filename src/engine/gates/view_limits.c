@@ -140,20 +140,6 @@ static void write_budget(struct json_writer *w, const struct budget_info *budget
     json_end_object(w);
 }
 
-static void write_budget_text(struct buf *out, const struct budget_info *budget)
-{
-    const struct budget_config *config = &budget->config;
-    const struct budget_status *status = &budget->status;
-    char window[DURATION_TEXT_MAX];
-    if (config->max_tokens > 0)
-        buf_printf(out, " (%.1f of %g tokens)", status->tokens, config->max_tokens);
-    else
-        buf_printf(out, " (%u %s, %u first %s in %s)", status->retries,
-                   status->retries == 1 ? "retry" : "retries", status->firsts,
-                   status->firsts == 1 ? "attempt" : "attempts",
-                   duration_format(config->window_ms, window));
-}
-
 void limit_write_json(struct json_writer *w, const struct limit_info *info)
 {
     json_begin_object(w);
@@ -257,25 +243,6 @@ int pause_read(struct store *store, const struct job *job, bool *ret, struct red
     return rc;
 }
 
-const char *gate_wait_text(const struct gate_info *gate)
-{
-    if (gate->is_budget)
-        return "when the retry budget has room";
-    if (gate->is_limit)
-        return gate->may_go_ms == 0 ? "when a running job ends" : "when the rate allows it";
-    switch (gate->state) {
-    case REDRIVE_BREAKER_OPEN: return "the next probe";
-    case REDRIVE_BREAKER_HALF_OPEN:
-        return gate->may_go_ms == 0 ? "when the probes that are out have succeeded"
-                                    : "the next probe";
-    case REDRIVE_BREAKER_FORCED_OPEN: return "when it is reset by hand";
-    case REDRIVE_BREAKER_CLOSED:
-    case REDRIVE_BREAKER_DISABLED:
-    case REDRIVE_BREAKER_STATE_COUNT:
-    default: return "parked jobs are let go one after another";
-    }
-}
-
 static const char *kind_of(const struct gate_info *gate)
 {
     if (!gate->is_limit)
@@ -301,18 +268,4 @@ void gate_write_json(struct json_writer *w, const struct gate_info *gate)
         json_field_cstr(w, "state", redrive_breaker_state_name(gate->state));
     job_write_time(w, "may_go_at", gate->may_go_ms);
     json_end_object(w);
-}
-
-void gate_write_text(struct buf *out, const struct gate_info *gate)
-{
-    buf_printf(out, "%s ", gate->is_budget ? "retry budget" : kind_of(gate));
-    (void)buf_add_str(out, gate->key);
-    if (!gate->is_limit)
-        buf_printf(out, " (%s)", redrive_breaker_state_name(gate->state));
-    else if (gate->is_budget)
-        write_budget_text(out, &gate->budget);
-    else if (gate->slots.max > 0)
-        buf_printf(out, " (%u of %u run)", gate->slots.used, gate->slots.max);
-    else
-        buf_printf(out, " (%u/%s)", (unsigned)gate->rate.count, rate_unit(&gate->rate));
 }

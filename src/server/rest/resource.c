@@ -11,13 +11,8 @@
 #include "server/bulk_runs.h"
 #include "server/http/server.h"
 #include "server/rest/private.h"
-#include "server/rest/search.h"
 #include "store/page.h"
 #include "store/store.h"
-
-/* Jobs that are read at a time, and how large a page grows before it ends early. */
-#define READ_JOBS      50
-#define PAGE_MAX_BYTES (8u * 1024 * 1024)
 
 /* ---- Refusals -------------------------------------------------------------------------------- */
 
@@ -123,28 +118,24 @@ bool kit_redacts(const struct rest_call *call)
     return call->config->redact.n > 0 && !(call->principal.scopes & CONFIG_SCOPE_ADMIN);
 }
 
-void kit_redactor(struct rest_call *call, struct redactor *ret)
+static void each_parameter(void *request, api_take_fn take, void *ctx)
 {
-    redactor_init(ret, kit_redacts(call) ? &call->config->redact : NULL, http_arena(call->request));
+    http_each_query(request, take, ctx);
 }
 
-static int refuse_search(struct field_reader *r)
+struct api_context rest_context(struct rest_call *call, struct api_input *input)
 {
-    int rc =
-        field_fault(r, "text", REDRIVE_E_DENIED, "only a token with the scope admin may search");
-    err_detail(r->err, "this server hides values of jobs (redact), and errors may quote them");
-    return rc;
-}
-
-bool kit_query(struct rest_call *call, struct job_query *query)
-{
-    http_each_query(call->request, job_query_add, query);
-    int rc = job_query_finish(query);
-    if (rc == 0 && query->filter.text.len > 0 && kit_redacts(call))
-        rc = refuse_search(&query->reader);
-    if (rc < 0)
-        kit_fail(call, query->reader.err, query->reader.place);
-    return rc == 0;
+    *input = (struct api_input){.each = each_parameter, .from = call->request};
+    return (struct api_context){
+        .store = call->store,
+        .config = call->config,
+        .redact = kit_redacts(call) ? &call->config->redact : NULL,
+        .tenant = call->principal.tenant,
+        .name = call->params[0],
+        .input = input,
+        .arena = http_arena(call->request),
+        .now_ms = rest_now_ms(call),
+    };
 }
 
 static int read_parameter(struct rest_call *call, struct str value, const struct field *field,
@@ -208,25 +199,6 @@ int kit_read_filter(struct field_reader *b, struct str filter, bool all, const c
     return rc;
 }
 
-bool kit_find(struct rest_call *call, uint32_t states, struct job_page *ret)
-{
-    const struct str id = call->params[0];
-    const struct job_filter filter = {
-        .tenant = call->principal.tenant, .id = id, .states = states, .limit = 1};
-    const char *what = states == 0 ? "job" : "dead letter";
-    struct redrive_err err = {0};
-    struct store *store = rest_store(call);
-    int rc = id.len > 0 ? store_ops(store)->list(store, &filter, ret, &err) : 0;
-    if (rc == 0 && ret->n == 1)
-        return true;
-    if (rc < 0)
-        rest_fail(call, &err, NULL);
-    else
-        kit_refuse(call, REDRIVE_E_NOT_FOUND, "there is no %s '%.*s'", what,
-                   (int)(id.len < 100 ? id.len : 100), id.ptr);
-    return false;
-}
-
 /* ---- Pages ----------------------------------------------------------------------------------- */
 
 void kit_send_items(struct rest_call *call, int rc, const struct redrive_err *err, const void *page,
@@ -241,68 +213,6 @@ void kit_send_items(struct rest_call *call, int rc, const struct redrive_err *er
     for (size_t i = 0; i < n; i++)
         write(w, page, i);
     api_end_items(w, NULL);
-    rest_send(call, 200);
-}
-
-/* What redaction makes of a job is gone before the next one: it may be as large as the payload, and
- * leave only a word of it on the page, so that the page never ends early. The work that it was. */
-static uint64_t write_job(const struct rest_call *call, const struct job *job, kit_view_fn view,
-                          struct json_writer *w)
-{
-    struct redactor redactor;
-    RELEASED_BY(arena_release) struct arena arena = {0};
-    redactor_init(&redactor, kit_redacts(call) ? &call->config->redact : NULL, &arena);
-    const struct job shown = redact_job(&redactor, job);
-    view(w, &shown, NULL);
-    return redactor.work;
-}
-
-static bool is_full(const struct json_writer *w, uint64_t work)
-{
-    return w->out->len >= PAGE_MAX_BYTES || work >= KIT_WORK_MAX;
-}
-
-/* Writes jobs until the filter's limit, until the page is large, or until it has taken long. */
-static int write_jobs(struct rest_call *call, struct search *search, kit_view_fn view,
-                      struct json_writer *w, struct redrive_err *err)
-{
-    RELEASED_BY(job_page_release) struct job_page page = {0};
-    size_t left = search->filter.limit;
-    uint64_t work = 0;
-    int rc = 0;
-    while (rc == 0 && !search->is_over && !search->is_late && left > 0 && !is_full(w, work)) {
-        size_t n = 0;
-        rc = search_next(search, left < READ_JOBS ? left : READ_JOBS, &page, err);
-        while (n < page.n && !is_full(w, work))
-            work += write_job(call, &page.jobs[n++], view, w);
-        left -= n;
-        search_take(search, &page, n);
-    }
-    return rc;
-}
-
-void kit_send_page(struct rest_call *call, const struct job_filter *filter, kit_view_fn view)
-{
-    struct json_writer *w = rest_json(call);
-    struct redrive_err err = {0};
-    struct search search;
-    char cursor[JOB_CURSOR_MAX];
-    json_begin_object(w);
-    json_open_array(w, "items");
-    int rc = search_init(&search, rest_store(call), filter, &err);
-    if (rc == 0)
-        rc = write_jobs(call, &search, view, w, &err);
-    if (rc < 0) {
-        rest_fail(call, &err, NULL);
-        return;
-    }
-    json_end_array(w);
-    json_field_cstr(w, "next", search_cursor(&search, cursor));
-    if (search.n_unreadable > 0) {
-        json_field_int(w, "unreadable", (int64_t)search.n_unreadable);
-        json_field_cstr(w, "unreadable_first", search.unreadable.message);
-    }
-    json_end_object(w);
     rest_send(call, 200);
 }
 

@@ -2,11 +2,12 @@
 #ifndef SERVER_REST_RESOURCE_H
 #define SERVER_REST_RESOURCE_H
 
-#include "engine/verbs/change.h"
+#include "api/api.h"
+#include "api/job_query.h"
+#include "api/redact.h"
 #include "core/limit/limit.h"
+#include "engine/verbs/change.h"
 #include "fields/json.h"
-#include "server/rest/body/job_query.h"
-#include "server/rest/body/redact.h"
 #include "server/rest/rest.h"
 #include "store/store.h"
 
@@ -22,17 +23,13 @@ void kit_nomem(struct rest_call *call);
 /* Zeroed memory with the lifetime of the request; NULL: it has been answered with 503. */
 void *kit_alloc(struct rest_call *call, size_t size);
 
-/* What the client may not be shown of jobs: what the configuration's `redact` says, unless its
- * token has the scope `admin`. */
-void kit_redactor(struct rest_call *call, struct redactor *ret);
-/* Whether there is anything. */
-bool kit_redacts(const struct rest_call *call);
-/* What an answer may take of redactor.work: about two seconds. A page of jobs ends early then. */
-#define KIT_WORK_MAX (5ull * REDACT_WORK_MAX)
+/* What an operation is given by this call; its parameters, which are those of the query, are in
+ * `input`. */
+struct api_context rest_context(struct rest_call *call, struct api_input *input);
 
-/* The parameters of the query as a filter. False: it has been answered. A client that may not see
- * all of an error may not search in errors either: it could find out what is hidden. */
-bool kit_query(struct rest_call *call, struct job_query *query);
+/* Whether anything is hidden from the client: what the configuration's `redact` says, unless its
+ * token has the scope `admin`. */
+bool kit_redacts(const struct rest_call *call);
 
 /* Jobs that a request counts one by one. The answer says when there are more: counting holds one of
  * the few threads that read. */
@@ -45,19 +42,9 @@ bool kit_query(struct rest_call *call, struct job_query *query);
 int kit_read_filter(struct field_reader *b, struct str filter, bool all, const char *what,
                     struct job_query *query);
 
-/* The job of the tenant with the id of the path's first placeholder, from a route that reads;
- * with `states` (bit mask; 0: any) only in one of these. False: it has been answered. */
-bool kit_find(struct rest_call *call, uint32_t states, struct job_page *ret);
-
-/* Answers with {"items":[…],"next":…}: the page of a filter, each job as `view` writes it. A page
- * of large jobs ends before the limit, and so does one of jobs that are rare (search.h) or in which
- * much is to be hidden; `next` goes on from there. */
-typedef void (*kit_view_fn)(struct json_writer *w, const struct job *job,
-                            const struct attempt_page *history);
-void kit_send_page(struct rest_call *call, const struct job_filter *filter, kit_view_fn view);
-
-/* Answers with the same form for a list that is always whole: item i of `n` of a page, as `write`
- * writes it. With rc < 0 it fails by the error instead: what reading the page gave is handed on. */
+/* Answers with {"items":[…],"next":null}, a list that is always whole: item i of `n` of a page, as
+ * `write` writes it. With rc < 0 it fails by the error instead: what reading the page gave is
+ * handed on. */
 typedef void (*kit_item_fn)(struct json_writer *w, const void *page, size_t i);
 void kit_send_items(struct rest_call *call, int rc, const struct redrive_err *err, const void *page,
                     size_t n, kit_item_fn write);

@@ -248,7 +248,7 @@ static void run_read(struct rest_call *call, const struct api_context *context)
 {
     struct redrive_err err = {0};
     if (call->route->operation->read(context, rest_json(call), &err) < 0)
-        rest_fail(call, &err, NULL);
+        kit_fail(call, &err, context->input->at_fault);
     else
         rest_send(call, 200);
 }
@@ -267,16 +267,15 @@ static void end_change(struct rest_call *call, struct op *op)
         rest_send(call, 200);
 }
 
-static void run_change(struct rest_call *call, const struct api_context *context)
+static void run_change(struct rest_call *call, struct api_context *context)
 {
     const struct operation *operation = call->route->operation;
     struct api_change *change = kit_alloc(call, sizeof *change);
     if (!change)
         return;
-    api_begin(operation, context,
-              operation->parameter ? http_query(call->request, operation->parameter)
-                                   : call->params[0],
-              change);
+    if (operation->parameter)
+        context->name = http_query(call->request, operation->parameter);
+    api_begin(operation, context, change);
     rest_commit(call, &change->op, end_change);
 }
 
@@ -286,12 +285,8 @@ void rest_route_run(struct rest_call *call)
         call->route->own_run(call);
         return;
     }
-    const struct api_context context = {
-        .store = call->store,
-        .config = call->config,
-        .tenant = call->principal.tenant,
-        .now_ms = rest_now_ms(call),
-    };
+    struct api_input input;
+    struct api_context context = rest_context(call, &input);
     if (call->route->operation->read)
         run_read(call, &context);
     else

@@ -52,13 +52,14 @@ struct rest_route {
     bool own_reads;              /* runs on a reader thread: it may use rest_store and may wait */
     rest_fn own_run;             /* else it runs on the server's thread and must not wait */
     bool outlives_store; /* it has an answer of its own while the store is known to be away */
-    /* In place of what is its own: path, scope and answer are those of the operation. */
+    /* In place of what is its own: scope and answer are those of the operation, and the path too,
+     * unless the route has another. */
     const struct operation *operation;
 };
 
 static inline const char *rest_route_path(const struct rest_route *route)
 {
-    return route->operation ? route->operation->path : route->own_path;
+    return route->own_path || !route->operation ? route->own_path : route->operation->path;
 }
 static inline enum config_scope rest_route_scope(const struct rest_route *route)
 {

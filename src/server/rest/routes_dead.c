@@ -4,145 +4,13 @@
 #include <stdio.h>
 
 #include "base/err.h"
-#include "base/time/clock.h"
-#include "engine/report/dead_letters.h"
 #include "engine/verbs/change.h"
 #include "server/bulk_runs.h"
 #include "fields/json.h"
-#include "server/rest/body/views.h"
 #include "server/rest/private.h"
 #include "server/rest/resource.h"
 
 #define DEAD (1u << REDRIVE_STATE_DEAD_LETTER)
-
-/* ---- Reading --------------------------------------------------------------------------------- */
-
-static bool read_query(struct rest_call *call, unsigned uses, struct job_query *query,
-                       struct redrive_err *err)
-{
-    job_query_init(query, call->principal.tenant, JOB_QUERY_JOBS | uses, ORDER_FINISHED,
-                   rest_now_ms(call), http_arena(call->request), err);
-    query->filter.states = DEAD;
-    return kit_query(call, query);
-}
-
-static void get_letters(struct rest_call *call)
-{
-    struct redrive_err err = {0};
-    struct job_query query;
-    if (read_query(call, JOB_QUERY_PAGE, &query, &err))
-        kit_send_page(call, &query.filter, view_dead_letter);
-}
-
-static void get_letter(struct rest_call *call)
-{
-    struct store *store = rest_store(call);
-    RELEASED_BY(job_page_release) struct job_page page = {0};
-    RELEASED_BY(attempt_page_release) struct attempt_page history = {0};
-    struct redrive_err err = {0};
-    if (!kit_find(call, DEAD, &page))
-        return;
-    struct redactor redactor;
-    kit_redactor(call, &redactor);
-    int rc = store_ops(store)->history(store, &page.jobs[0].status.seq, 1, &history, &err);
-    if (rc < 0) {
-        rest_fail(call, &err, NULL);
-    } else {
-        const struct job shown = redact_job(&redactor, &page.jobs[0]);
-        redact_history(&redactor, &history);
-        view_dead_letter(rest_json(call), &shown, &history);
-        rest_send(call, 200);
-    }
-}
-
-/* Jobs that are read at a time to find out what is to be hidden in their errors. */
-#define EXAMPLES_STEP 8
-
-/* As the client may see it. `job` is the example with its payload; NULL: it is not known. What
- * redaction makes of it is gone before the next one. */
-static void write_redacted(struct rest_call *call, const struct group_count *group,
-                           const struct job *job, uint64_t *work, struct json_writer *w)
-{
-    RELEASED_BY(arena_release) struct arena arena = {0};
-    struct group_count shown = *group;
-    struct redactor redactor;
-    redactor_init(&redactor, &call->config->redact, &arena);
-    shown.example =
-        job && *work < KIT_WORK_MAX ? redact_job(&redactor, job) : redact_unknown(&group->example);
-    *work += redactor.work;
-    group_write_json(w, &shown);
-}
-
-static int write_some(struct rest_call *call, const struct group_count *groups, size_t n,
-                      uint64_t *work, struct json_writer *w, struct redrive_err *err)
-{
-    struct store *store = rest_store(call);
-    RELEASED_BY(job_page_release) struct job_page jobs = {0};
-    struct job_name names[EXAMPLES_STEP];
-    for (size_t i = 0; i < n; i++)
-        names[i] = (struct job_name){groups[i].example.spec.tenant, groups[i].example.spec.id};
-    const int rc = store_ops(store)->lookup(store, names, n, &jobs, err);
-    for (size_t i = 0, at = 0; rc == 0 && i < n; i++) {
-        const bool is_there = at < jobs.n && str_eq(jobs.jobs[at].spec.id, names[i].id) &&
-                              str_eq(jobs.jobs[at].spec.tenant, names[i].tenant);
-        write_redacted(call, &groups[i], is_there ? &jobs.jobs[at++] : NULL, work, w);
-    }
-    return rc;
-}
-
-static int write_groups(struct rest_call *call, const struct group_page *page,
-                        struct json_writer *w, struct redrive_err *err)
-{
-    const bool redacts = kit_redacts(call);
-    uint64_t work = 0;
-    int rc = 0;
-    for (size_t i = 0; !redacts && i < page->n; i++)
-        group_write_json(w, &page->groups[i]);
-    for (size_t i = 0; redacts && rc == 0 && i < page->n; i += EXAMPLES_STEP) {
-        const size_t left = page->n - i;
-        rc = write_some(call, &page->groups[i], left < EXAMPLES_STEP ? left : EXAMPLES_STEP, &work,
-                        w, err);
-    }
-    return rc;
-}
-
-static void get_groups(struct rest_call *call)
-{
-    struct store *store = rest_store(call);
-    RELEASED_BY(group_page_release) struct group_page page = {0};
-    struct json_writer *w = rest_json(call);
-    struct redrive_err err = {0};
-    struct job_query query;
-    if (!read_query(call, JOB_QUERY_LIMITS, &query, &err))
-        return;
-    api_begin_items(w);
-    int rc = store_ops(store)->groups(store, &query.filter, &page, &err);
-    if (rc == 0)
-        rc = write_groups(call, &page, w, &err);
-    api_end_items(w, NULL);
-    if (rc < 0)
-        rest_fail(call, &err, NULL);
-    else
-        rest_send(call, 200);
-}
-
-static void get_stats(struct rest_call *call)
-{
-    struct redrive_err err = {0};
-    struct job_query query;
-    if (!read_query(call, 0, &query, &err))
-        return;
-    RELEASED_BY(dead_counts_release) struct dead_counts counts;
-    dead_counts_init(&counts, (uint64_t)clock_monotonic_ns());
-    counts.hides_types = kit_redacts(call);
-    int rc = dead_counts_read(&counts, rest_store(call), &query.filter, &err);
-    if (rc < 0) {
-        rest_fail(call, &err, NULL);
-    } else {
-        dead_counts_write(rest_json(call), &counts);
-        rest_send(call, 200);
-    }
-}
 
 /* ---- Edit, retry ----------------------------------------------------------------------------- */
 
@@ -419,15 +287,15 @@ static void delete_retry(struct rest_call *call)
 #define RETRIES LETTERS "/retries"
 
 const struct rest_route REST_DEAD[] = {
-    {HTTP_GET, LETTERS, CONFIG_SCOPE_READ, true, get_letters},
-    {HTTP_GET, LETTERS "/groups", CONFIG_SCOPE_READ, true, get_groups},
-    {HTTP_GET, LETTERS "/stats", CONFIG_SCOPE_READ, true, get_stats},
-    {HTTP_GET, LETTERS "/{id}", CONFIG_SCOPE_READ, true, get_letter},
+    {HTTP_GET, .operation = &API_DEAD_LETTERS},
+    {HTTP_GET, .operation = &API_DEAD_GROUPS},
+    {HTTP_GET, .operation = &API_DEAD_STATS},
+    {HTTP_GET, LETTERS "/{id}", .operation = &API_DEAD_LETTER},
     {HTTP_PATCH, LETTERS "/{id}", CONFIG_SCOPE_ADMIN, false, patch_letter},
     {HTTP_DELETE, LETTERS "/{id}", CONFIG_SCOPE_ADMIN, false, delete_letter},
     {HTTP_POST, LETTERS "/{id}/retry", CONFIG_SCOPE_ADMIN, false, retry_letter},
     /* The same for every id, also one that is a word of the paths above. */
-    {HTTP_GET, LETTERS "/by-id/{id}", CONFIG_SCOPE_READ, true, get_letter},
+    {HTTP_GET, .operation = &API_DEAD_LETTER},
     {HTTP_PATCH, LETTERS "/by-id/{id}", CONFIG_SCOPE_ADMIN, false, patch_letter},
     {HTTP_DELETE, LETTERS "/by-id/{id}", CONFIG_SCOPE_ADMIN, false, delete_letter},
     {HTTP_POST, LETTERS "/by-id/{id}/retry", CONFIG_SCOPE_ADMIN, false, retry_letter},

@@ -1,4 +1,4 @@
-/* routes_jobs.c - jobs one by one and in pages: show, list, cancel, run now, submit. */
+/* routes_jobs.c - jobs: list, show, cancel, run now, submit. */
 #include "server/rest/private.h"
 
 #include <stdio.h>
@@ -7,71 +7,10 @@
 #include "base/rng.h"
 #include "base/text/encode.h"
 #include "engine/engine.h"
-#include "engine/gates/view.h"
-#include "engine/report/workflow.h"
 #include "engine/verbs/change.h"
 #include "server/rest/body/job.h"
 #include "server/rest/body/views.h"
 #include "server/rest/resource.h"
-
-/* ---- Reading --------------------------------------------------------------------------------- */
-
-static void get_jobs(struct rest_call *call)
-{
-    struct redrive_err err = {0};
-    struct job_query query;
-    job_query_init(&query, call->principal.tenant,
-                   JOB_QUERY_JOBS | JOB_QUERY_STATE | JOB_QUERY_PAGE, ORDER_NEWEST,
-                   rest_now_ms(call), http_arena(call->request), &err);
-    if (kit_query(call, &query))
-        kit_send_page(call, &query.filter, view_job);
-}
-
-static void get_job(struct rest_call *call)
-{
-    struct store *store = rest_store(call);
-    RELEASED_BY(job_page_release) struct job_page page = {0};
-    RELEASED_BY(attempt_page_release) struct attempt_page history = {0};
-    struct redrive_err err = {0};
-    if (!kit_find(call, 0, &page))
-        return;
-    int rc = store_ops(store)->history(store, &page.jobs[0].status.seq, 1, &history, &err);
-    struct gate_info gate;
-    struct redactor redactor;
-    kit_redactor(call, &redactor);
-    const struct job shown = redact_job(&redactor, &page.jobs[0]);
-    redact_history(&redactor, &history);
-    RELEASED_BY(edge_views_release) struct edge_views edges = {0};
-    struct whole_job whole = {.job = &shown, .history = &history, .gate = &gate, .edges = &edges};
-    if (rc == 0)
-        rc = gate_read(store, &page.jobs[0], rest_now_ms(call), &gate, &err);
-    if (rc == 0)
-        rc = pause_read(store, &page.jobs[0], &whole.is_paused, &err);
-    if (rc == 0)
-        rc = edge_views_read(store, &page.jobs[0], &edges, &err);
-    if (rc < 0) {
-        rest_fail(call, &err, NULL);
-    } else {
-        view_whole_job(rest_json(call), &whole);
-        rest_send(call, 200);
-    }
-}
-
-static void get_workflow(struct rest_call *call)
-{
-    RELEASED_BY(job_page_release) struct job_page page = {0};
-    struct workflow workflow = {0};
-    struct redrive_err err = {0};
-    if (kit_find(call, 0, &page)) {
-        if (workflow_read(rest_store(call), &page.jobs[0], &workflow, &err) < 0) {
-            rest_fail(call, &err, NULL);
-        } else {
-            workflow_write_json(rest_json(call), &workflow);
-            rest_send(call, 200);
-        }
-        workflow_release(&workflow);
-    }
-}
 
 /* ---- Changing -------------------------------------------------------------------------------- */
 
@@ -330,9 +269,9 @@ static void post_task(struct rest_call *call)
 }
 
 const struct rest_route REST_JOBS[] = {
-    {.method = HTTP_GET, "/jobs", CONFIG_SCOPE_READ, true, get_jobs},
-    {.method = HTTP_GET, "/jobs/{id}", CONFIG_SCOPE_READ, true, get_job},
-    {.method = HTTP_GET, "/jobs/{id}/workflow", CONFIG_SCOPE_READ, true, get_workflow},
+    {.method = HTTP_GET, .operation = &API_JOBS},
+    {.method = HTTP_GET, .operation = &API_JOB},
+    {.method = HTTP_GET, .operation = &API_WORKFLOW},
     {.method = HTTP_DELETE, "/jobs/{id}", CONFIG_SCOPE_ADMIN, false, delete_job},
     {.method = HTTP_POST, "/jobs/{id}/retry", CONFIG_SCOPE_ADMIN, false, retry_job},
     {.method = HTTP_POST, "/jobs", CONFIG_SCOPE_ENQUEUE, false, post_jobs},

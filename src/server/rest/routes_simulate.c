@@ -12,7 +12,6 @@
 #include "base/err.h"
 #include "engine/report/experiments.h"
 #include "fields/query.h"
-#include "server/rest/body/job_query.h"
 #include "server/rest/resource.h"
 #include "sim/compare.h"
 

@@ -129,10 +129,12 @@ static void get_counts(struct rest_call *call)
     struct job_query query;
     struct counts c = {0};
     RELEASED_BY(count_page_release) struct count_page page = {0};
-    job_query_init(&query, call->principal.tenant, JOB_QUERY_COUNTS, ORDER_NEWEST,
-                   rest_now_ms(call), arena, &err);
-    if (!kit_query(call, &query))
+    struct api_input input;
+    const struct api_context context = rest_context(call, &input);
+    if (api_query(&context, JOB_QUERY_COUNTS, ORDER_NEWEST, &query, &err) < 0) {
+        kit_fail(call, &err, input.at_fault);
         return;
+    }
     int rc = store_ops(store)->counts(store, COUNT_PARTITIONS, call->principal.tenant, &page, &err);
     const uint64_t seed = (uint64_t)clock_monotonic_ns();
     name_counts_init(&c.tasks, arena, seed);

@@ -260,7 +260,8 @@ static void write_cron(struct json_writer *w, struct rest_call *call, const stru
     struct config_cron entry = *item->entry;
     struct cron_item shown = *item;
     struct redactor redactor;
-    kit_redactor(call, &redactor);
+    redactor_init(&redactor, kit_redacts(call) ? &call->config->redact : NULL,
+                  http_arena(call->request));
     /* Once to learn what is hidden, and once more to find it in the rest. */
     (void)redact_value(&redactor, str_of(entry.payload));
     const struct str payload = redact_value(&redactor, str_of(entry.payload));

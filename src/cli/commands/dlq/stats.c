@@ -4,11 +4,9 @@
 #include <inttypes.h>
 #include <stdio.h>
 
-#include "base/time/clock.h"
+#include "base/err.h"
 #include "cli/jobs/list.h"
-#include "cli/remote/remote.h"
 #include "cli/shared/session.h"
-#include "core/classify/fingerprint.h"
 #include "engine/report/dead_letters.h"
 
 /* ---- stats ----------------------------------------------------------------------------------- */
@@ -27,56 +25,53 @@ static const char *const COLUMNS[] = {[DEAD_BY_CLASS] = ">JOBS|CLASS",
                                       [DEAD_BY_TASK] = ">JOBS|TASK",
                                       [DEAD_BY_TYPE] = ">JOBS|TYPE"};
 
-static void stats_as_json(struct json_writer *w, const void *thing)
+/* Each member of the object is a name, and how many there are. */
+static void put_counts(const struct object *counts, const char *columns, const struct term *term,
+                       struct buf *out)
 {
-    dead_counts_write(w, thing);
-}
-
-static void stats_as_text(struct buf *out, const struct term *term, const void *thing)
-{
-    const struct dead_counts *counts = thing;
-    buf_printf(out, "%" PRIu64 " dead letter%s\n", counts->total, counts->total == 1 ? "" : "s");
-    for (size_t i = 0; i < DEAD_BY_COUNT && counts->total > 0; i++) {
-        struct table t;
-        size_t n;
-        const struct name_count *rows = name_counts_sorted(&counts->by[i], &n);
-        if (!rows)
-            out->failed = REDRIVE_E_NOMEM;
-        table_init(&t, COLUMNS[i]);
-        for (size_t k = 0; rows && k < n; k++) {
-            table_addf(&t, "%" PRIu64, rows[k].n);
-            table_add_str(&t, rows[k].name);
-        }
-        buf_putc(out, '\n');
-        table_finish(&t, term->width, term->color, out);
+    struct table t;
+    table_init(&t, columns);
+    for (size_t i = 0; i < counts->n; i++) {
+        table_add_str(&t, counts->members[i].value);
+        table_add_str(&t, counts->members[i].name);
     }
+    buf_putc(out, '\n');
+    table_finish(&t, term->width, term->color, out);
 }
 
-/* The path of a request about the dead letters that the options select. */
-static void make_path(const struct cli *cli, const char *route, struct buf *path)
+static int print_stats(struct cli *cli, struct answer *answer, struct redrive_err *err)
 {
-    const struct job_select *select = invocation_options(&cli->invocation);
-    buf_puts(path, route);
-    job_select_query(select, 0, path);
+    const struct object stats = answer_object(answer);
+    const int64_t total = object_int(&stats, "total_jobs");
+    struct buf out;
+    buf_init(&out, CLI_OUTPUT_MAX);
+    buf_printf(&out, "%" PRId64 " dead letter%s\n", total, total == 1 ? "" : "s");
+    for (int i = 0; i < DEAD_BY_COUNT && total > 0; i++) {
+        const struct object counts = object_object(&stats, dead_counts_key((enum dead_by)i));
+        put_counts(&counts, COLUMNS[i], &cli->out, &out);
+    }
+    if (answer->arena.failed)
+        out.failed = REDRIVE_E_NOMEM;
+    return cli_print(cli, &out, err);
 }
 
-static int ask_for_stats(struct cli *cli, struct remote *remote, struct dead_counts *ret,
-                         struct redrive_err *err)
+static void each_selected(void *select, api_take_fn take, void *ctx)
 {
-    RELEASED_BY(buf_release) struct buf path = BUF_MAX(REMOTE_PATH_MAX);
-    make_path(cli, "/retry/dead-letters/stats", &path);
-    return remote_dead_counts(remote, &path, ret, err);
+    (void)job_select_each(select, 0, take, ctx);
 }
 
 static int run_stats(struct cli *cli, struct session *session, struct redrive_err *err)
 {
-    struct job_filter filter;
-    RELEASED_BY(dead_counts_release) struct dead_counts counts;
-    dead_counts_init(&counts, (uint64_t)clock_monotonic_ns());
-    job_select_filter(cli, session_now_ms(session), &filter);
-    int rc = session->remote ? ask_for_stats(cli, session->remote, &counts, err)
-                             : dead_counts_read(&counts, session->store, &filter, err);
-    return rc == 0 ? cli_show(cli, &counts, stats_as_json, stats_as_text, err) : rc;
+    const struct stats_options *options = invocation_options(&cli->invocation);
+    struct job_select select = options->select;
+    struct api_input input = {.each = each_selected, .from = &select};
+    const struct ask ask = {
+        .operation = &API_DEAD_STATS, .tenant = str_of(select.tenant), .input = &input};
+    RELEASED_BY(answer_release) struct answer answer = {0};
+    int rc = answer_ask(session, &ask, &answer, err);
+    if (rc < 0)
+        return rc;
+    return cli->globals->json ? answer_print(cli, &answer, err) : print_stats(cli, &answer, err);
 }
 
 const struct command cmd_dlq_stats = {
@@ -105,68 +100,41 @@ static const struct field GROUPS_OPTIONS[] = {
     {0},
 };
 
-struct groups {
-    struct group_page page;
+struct rows {
     int64_t now_ms;
     struct buf *cell;
 };
 
-static void add_group_json(struct json_writer *w, const void *list, size_t i)
+static void add_group(struct table *t, const struct object *group, const void *ctx)
 {
-    group_write_json(w, &((const struct groups *)list)->page.groups[i]);
-}
-
-static void add_group_row(struct table *t, const void *list, size_t i)
-{
-    const struct groups *groups = list;
-    const struct group_count *g = &groups->page.groups[i];
-    char text[FINGERPRINT_TEXT_MAX], age[AGE_TEXT_MAX];
-    table_add(t, fingerprint_text(g->fingerprint, text));
-    table_addf(t, "%" PRIu64, g->count);
-    table_add(t, age_text(groups->now_ms - g->first_ms, age));
-    table_add(t, age_text(groups->now_ms - g->last_ms, age));
-    table_add_str(t, g->example.spec.task);
-    table_add_str(t, g->example.spec.id);
-    buf_reset(groups->cell);
-    job_add_error(groups->cell, &g->example.status.error);
-    table_add_buf(t, groups->cell);
-}
-
-static int read_groups(struct cli *cli, struct session *session, struct groups *groups,
-                       struct redrive_err *err)
-{
-    const struct groups_options *options = invocation_options(&cli->invocation);
-    struct job_filter filter;
-    char limit[24];
-    if (!session->remote) {
-        job_select_filter(cli, groups->now_ms, &filter);
-        filter.limit = (size_t)options->limit;
-        return store_ops(session->store)->groups(session->store, &filter, &groups->page, err);
-    }
-    RELEASED_BY(buf_release) struct buf path = BUF_MAX(REMOTE_PATH_MAX);
-    make_path(cli, "/retry/dead-letters/groups", &path);
-    (void)snprintf(limit, sizeof limit, "%" PRId64, options->limit);
-    remote_query(&path, "limit", limit);
-    return remote_groups(session->remote, &path, &groups->page, err);
+    const struct rows *rows = ctx;
+    const struct object error = object_object(group, "example");
+    char age[AGE_TEXT_MAX];
+    table_add_str(t, object_text(group, "fingerprint"));
+    table_addf(t, "%" PRId64, object_int(group, "count"));
+    table_add(t, age_text(rows->now_ms - object_time(group, "first_seen"), age));
+    table_add(t, age_text(rows->now_ms - object_time(group, "last_seen"), age));
+    table_add_str(t, object_text(group, "task"));
+    table_add_str(t, object_text(group, "example_id"));
+    buf_reset(rows->cell);
+    job_add_error(rows->cell, &error);
+    table_add_buf(t, rows->cell);
 }
 
 static int run_groups(struct cli *cli, struct session *session, struct redrive_err *err)
 {
-    struct groups groups = {.now_ms = session_now_ms(session)};
-    struct listing listing = {
-        .columns = "GROUP|>JOBS|>FIRST|>LAST|TASK|EXAMPLE|ERROR",
-        .item = add_group_json,
-        .row = add_group_row,
-        .list = &groups,
-    };
+    const struct groups_options *options = invocation_options(&cli->invocation);
+    struct job_select select = options->select;
     RELEASED_BY(buf_release) struct buf cell = BUF_MAX(CLI_OUTPUT_MAX);
-    groups.cell = &cell;
-    int rc = read_groups(cli, session, &groups, err);
-    listing.n = groups.page.n;
-    if (rc == 0)
-        rc = cli_list(cli, &listing, err);
-    group_page_release(&groups.page);
-    return rc;
+    const struct rows rows = {.now_ms = session_now_ms(session), .cell = &cell};
+    const struct answer_table table = {
+        .columns = "GROUP|>JOBS|>FIRST|>LAST|TASK|EXAMPLE|ERROR", .row = add_group, .ctx = &rows};
+    struct api_input input = {.each = each_selected, .from = &select};
+    const struct ask ask = {
+        .operation = &API_DEAD_GROUPS, .tenant = str_of(select.tenant), .input = &input};
+    RELEASED_BY(answer_pages_release) struct answer_pages pages;
+    answer_pages_init(&pages, session, &ask, (size_t)options->limit, NULL);
+    return answer_print_pages(cli, &pages, &table, err);
 }
 
 const struct command cmd_dlq_groups = {

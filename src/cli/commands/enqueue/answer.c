@@ -8,7 +8,7 @@
 #include "base/time/duration.h"
 #include "cli/jobs/list.h"
 #include "cli/output/term.h"
-#include "cli/remote/remote.h"
+#include "cli/shared/answer.h"
 #include "core/state.h"
 #include "store/job_json.h"
 
@@ -71,29 +71,21 @@ int enqueue_print_answer(struct cli *cli, const struct submit_answer *a, struct 
 
 /* ---- Waiting --------------------------------------------------------------------------------- */
 
-static int read_from_server(struct remote *remote, struct str id, struct job_page *ret,
-                            struct redrive_err *err)
-{
-    struct remote_job found;
-    int rc = remote_job_read(remote, id, &found, err);
-    job_page_release(ret);
-    attempt_page_release(&found.history);
-    edge_views_release(&found.edges);
-    *ret = found.page;
-    return rc;
-}
-
-static int read_job(struct session *session, const struct job_spec *job, struct job_page *ret,
+static int read_job(struct session *session, const struct job_spec *job, struct answer *ret,
                     struct redrive_err *err)
 {
-    struct store *store = session->store;
-    const struct job_filter filter = {.tenant = job->tenant, .id = job->id, .limit = 1};
-    if (session->remote)
-        return read_from_server(session->remote, job->id, ret, err);
-    int rc = store_ops(store)->list(store, &filter, ret, err);
-    if (rc == 0 && ret->n == 0)
-        rc = err_set(err, REDRIVE_E_NOT_FOUND, "the job was removed");
-    return rc;
+    const struct ask ask = {.operation = &API_JOB, .tenant = job->tenant, .name = job->id};
+    answer_release(ret);
+    int rc = answer_ask(session, &ask, ret, err);
+    return rc == REDRIVE_E_NOT_FOUND ? err_set(err, rc, "the job was removed") : rc;
+}
+
+/* The state of the job; one that a newer server has is not an end. */
+static enum redrive_state state_of(struct answer *answer)
+{
+    const struct object job = answer_object(answer);
+    const int state = vocabulary_find(VOCABULARY_STATE, object_text(&job, "state"));
+    return state < 0 ? REDRIVE_STATE_QUEUED : (enum redrive_state)state;
 }
 
 static int not_in_time(enum redrive_state state, int64_t timeout_ms, struct redrive_err *err)
@@ -114,18 +106,21 @@ static int wait_for_change(struct session *session, int64_t ms, struct redrive_e
     return 0;
 }
 
-/* The page has the job as it was seen last. */
+/* The answer has the job as it was seen last. */
 static int wait_for_end(struct session *session, const struct job_spec *job, int64_t timeout_ms,
-                        struct job_page *ret, struct redrive_err *err)
+                        struct answer *ret, enum redrive_state *ret_state, struct redrive_err *err)
 {
     const int64_t until_ms = clock_monotonic_ms() + timeout_ms;
     for (;;) {
         int rc = read_job(session, job, ret, err);
-        if (rc < 0 || state_has_ended(ret->jobs[0].status.state))
+        if (rc < 0)
             return rc;
+        *ret_state = state_of(ret);
+        if (state_has_ended(*ret_state))
+            return 0;
         const int64_t left_ms = until_ms - clock_monotonic_ms();
         if (left_ms <= 0)
-            return not_in_time(ret->jobs[0].status.state, timeout_ms, err);
+            return not_in_time(*ret_state, timeout_ms, err);
         rc = wait_for_change(session, left_ms, err);
         if (rc < 0)
             return rc;
@@ -152,18 +147,29 @@ static int print_end(struct cli *cli, const struct submit_answer *a, struct str 
     return cli_print(cli, &out, err);
 }
 
-static int blame(const struct job_status *status, struct redrive_err *err)
+static int blame(const struct object *job, enum redrive_state state, struct redrive_err *err)
 {
-    if (status->state == REDRIVE_STATE_CANCELLED)
+    const struct object error = object_object(job, "last_error");
+    if (state == REDRIVE_STATE_CANCELLED)
         return err_set(err, REDRIVE_E_CANCELLED, "the job was cancelled");
-    if (status->state == REDRIVE_STATE_COMPLETED)
+    if (state == REDRIVE_STATE_COMPLETED)
         return 0;
-    (void)err_set(err, REDRIVE_E_JOB_FAILED, "the job ended as %s",
-                  redrive_state_name(status->state));
+    (void)err_set(err, REDRIVE_E_JOB_FAILED, "the job ended as %s", redrive_state_name(state));
     RELEASED_BY(buf_release) struct buf why = BUF_MAX(OUTPUT_MAX_BYTES);
-    job_add_error(&why, &status->error);
+    job_add_error(&why, &error);
     err_detail(err, "%s", buf_cstr(&why));
     return REDRIVE_E_JOB_FAILED;
+}
+
+static int tell_end(struct cli *cli, const struct submit_answer *a, struct answer *answer,
+                    struct redrive_err *err)
+{
+    const struct object job = answer_object(answer);
+    const bool is_done = a->state == REDRIVE_STATE_COMPLETED;
+    const struct str result =
+        is_done ? object_value(&job, "result", "result_bytes") : (struct str){0};
+    int rc = answer->arena.failed ? err_nomem(err) : print_end(cli, a, result, err);
+    return rc == 0 ? blame(&job, a->state, err) : rc;
 }
 
 /* The id is printed before the wait, so that a user who ends the wait has it. JSON is one object,
@@ -173,21 +179,12 @@ int enqueue_wait(struct cli *cli, struct session *session, const struct job_spec
 {
     const struct job_spec job = {
         .tenant = spec->tenant.len ? spec->tenant : STR(ENGINE_TENANT_DEFAULT), .id = a->id};
-    RELEASED_BY(job_page_release) struct job_page page = {0};
+    RELEASED_BY(answer_release) struct answer answer = {0};
     int rc = cli->globals->json ? 0 : enqueue_print_answer(cli, a, err);
     if (rc == 0) {
-        rc = wait_for_end(session, &job, timeout_ms, &page, err);
-        if (page.n > 0)
-            a->state = page.jobs[0].status.state;
+        rc = wait_for_end(session, &job, timeout_ms, &answer, &a->state, err);
         if (rc < 0 && cli->globals->json)
             (void)enqueue_print_answer(cli, a, NULL);
     }
-    if (rc == 0) {
-        const struct job_status *status = &page.jobs[0].status;
-        const bool is_done = status->state == REDRIVE_STATE_COMPLETED;
-        rc = print_end(cli, a, is_done ? status->result : (struct str){0}, err);
-        if (rc == 0)
-            rc = blame(status, err);
-    }
-    return rc;
+    return rc == 0 ? tell_end(cli, a, &answer, err) : rc;
 }

@@ -244,12 +244,7 @@ static int64_t look(struct top *top)
     int64_t began_ms = clock_monotonic_ms();
     bool count = began_ms >= top->parked_ms;
     top->problem = (struct redrive_err){0};
-    if (top->session->remote)
-        (void)top_look_at_server(top->look, top->session->remote, &top->problem);
-    else
-        (void)top_look(top->look, top->session->store, str_of(top->options->tenant),
-                       &top->session->config->health, count, session_now_ms(top->session),
-                       &top->problem);
+    (void)top_look(top->look, top->session, str_of(top->options->tenant), count, &top->problem);
     int64_t ended_ms = clock_monotonic_ms();
     int64_t rest_ms = (ended_ms - began_ms) * LOOK_SHARE;
     if (count)

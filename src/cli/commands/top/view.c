@@ -121,19 +121,12 @@ static int look_at_counters(struct top_look *look, struct store *store, struct s
     return rc;
 }
 
-int top_look(struct top_look *look, struct store *store, struct str tenant,
-             const struct health_thresholds *thresholds, bool count_parked, int64_t now_ms,
-             struct redrive_err *err)
+static int look_at_store(struct top_look *look, struct store *store, struct str tenant,
+                         const struct health_thresholds *thresholds, bool count_parked,
+                         struct redrive_err *err)
 {
     const struct store_ops *ops = store_ops(store);
-    const struct job_filter latest = {
-        .skips_unreadable = true,
-        .tenant = tenant,
-        .states = 1u << REDRIVE_STATE_DEAD_LETTER,
-        .order = ORDER_FINISHED,
-        .limit = TOP_DEAD_LETTERS,
-    };
-    look->at_ms = now_ms;
+    const int64_t now_ms = look->at_ms;
     int rc = look_at_counters(look, store, tenant, err);
     if (rc == 0)
         rc = ops->counts(store, COUNT_PARTITIONS, tenant, &look->partitions, err);
@@ -145,8 +138,6 @@ int top_look(struct top_look *look, struct store *store, struct str tenant,
         rc = ops->counts(store, COUNT_PARKED, tenant, &look->parked, err);
     if (rc == 0)
         rc = workers_read(store, tenant, now_ms, &look->workers, err);
-    if (rc == 0)
-        rc = ops->list(store, &latest, &look->dead, err);
     if (rc == 0)
         workers_health(&look->workers, thresholds, (uint32_t)look->breakers.n,
                        breakers_open(&look->breakers), now_ms, &look->health);
@@ -160,7 +151,7 @@ void top_look_release(struct top_look *look)
     breaker_page_release(&look->breakers);
     count_page_release(&look->parked);
     worker_page_release(&look->workers);
-    job_page_release(&look->dead);
+    answer_pages_release(&look->dead);
 }
 
 /* ---- Drawing --------------------------------------------------------------------------------- */
@@ -318,21 +309,29 @@ static void draw_workers(const struct top_look *look, unsigned width, bool color
     table_finish(&t, width, color, out);
 }
 
+static void add_dead(struct table *t, const struct object *job, int64_t now_ms)
+{
+    const struct object error = object_object(job, "last_error");
+    const struct str class = object_text(&error, "class"), reason = object_text(job, "reason");
+    char text[FIGURE_MAX];
+    table_addf(t, "%s ago", figure_since(object_time(job, "finished_at"), now_ms, text));
+    table_add_str(t, object_text(job, "task"));
+    table_add_str(t, reason.len > 0 ? reason : STR("none"));
+    table_add_str(t, class.len > 0 ? class : STR("-"));
+    table_add_str(t, object_text(&error, "message"));
+}
+
 static void draw_dead(const struct top_look *look, unsigned width, bool color, struct buf *out)
 {
-    char text[FIGURE_MAX];
+    const struct answer *page = &look->dead.page;
     struct table t;
-    if (look->dead.n == 0)
+    if (page->n == 0)
         return;
     table_init(&t, ">DIED|TASK|REASON|CLASS|ERROR");
-    for (size_t i = 0; i < look->dead.n; i++) {
-        const struct job *job = &look->dead.jobs[i];
-        const struct job_error *e = &job->status.error;
-        table_addf(&t, "%s ago", figure_since(job->status.finished_ms, look->at_ms, text));
-        table_add_str(&t, job->spec.task);
-        table_add(&t, redrive_reason_name(job->status.reason));
-        table_add(&t, e->class_ == REDRIVE_CLASS_SUCCESS ? "-" : redrive_class_name(e->class_));
-        table_add_str(&t, e->message);
+    for (size_t i = 0; i < page->n; i++) {
+        RELEASED_BY(arena_release) struct arena arena = {0};
+        const struct object job = answer_item(page, i, &arena);
+        add_dead(&t, &job, look->at_ms);
     }
     buf_putc(out, '\n');
     table_finish(&t, width, color, out);
@@ -385,25 +384,37 @@ static void take_figures(struct top_look *look, struct stats *stats)
     *stats = (struct stats){0};
 }
 
-static int look_at_dead(struct top_look *look, struct remote *remote, struct redrive_err *err)
-{
-    struct str next;
-    job_page_release(&look->dead);
-    RELEASED_BY(buf_release) struct buf query = BUF_MAX(REMOTE_PATH_MAX);
-    buf_puts(&query, "/jobs?state=dead_letter&order=finished");
-    return remote_jobs(remote, &query, TOP_DEAD_LETTERS, NULL, &look->dead, &next, err);
-}
-
-int top_look_at_server(struct top_look *look, struct remote *remote, struct redrive_err *err)
+static int look_at_server(struct top_look *look, struct remote *remote, struct redrive_err *err)
 {
     RELEASED_BY(stats_release) struct stats stats = {0};
     RELEASED_BY(http_answer_release) struct http_answer document;
     http_answer_init(&document);
-    look->at_ms = remote_now_ms(remote);
     int rc = remote_stats(remote, &document, &stats, err);
     if (rc == 0)
         take_figures(look, &stats);
-    if (rc == 0)
-        rc = remote_breakers(remote, &look->breakers, err);
-    return rc == 0 ? look_at_dead(look, remote, err) : rc;
+    return rc == 0 ? remote_breakers(remote, &look->breakers, err) : rc;
+}
+
+/* ---- Both ------------------------------------------------------------------------------------ */
+
+/* Those that died last come first, and as many as are shown are on one page. */
+static int look_at_dead(struct top_look *look, struct session *session, struct str tenant,
+                        struct redrive_err *err)
+{
+    const struct ask ask = {.operation = &API_DEAD_LETTERS, .tenant = tenant};
+    const struct answer *page;
+    answer_pages_release(&look->dead);
+    answer_pages_init(&look->dead, session, &ask, TOP_DEAD_LETTERS, NULL);
+    const int rc = answer_pages_next(&look->dead, &page, err);
+    return rc < 0 ? rc : 0;
+}
+
+int top_look(struct top_look *look, struct session *session, struct str tenant, bool count_parked,
+             struct redrive_err *err)
+{
+    look->at_ms = session_now_ms(session);
+    int rc = session->remote ? look_at_server(look, session->remote, err)
+                             : look_at_store(look, session->store, tenant, &session->config->health,
+                                             count_parked, err);
+    return rc == 0 ? look_at_dead(look, session, tenant, err) : rc;
 }

@@ -11,6 +11,7 @@
 #include <stdint.h>
 
 #include "base/text/buf.h"
+#include "cli/shared/answer.h"
 #include "engine/report/stats.h"
 #include "store/store.h"
 
@@ -49,8 +50,6 @@ void pace_draw(const struct pace *pace, unsigned seconds, struct buf *out);
 #define TOP_DEAD_LETTERS 8
 #define TOP_MINUTE_S     60
 
-struct remote;
-
 struct top_look {
     int64_t at_ms;
     struct count_page partitions;
@@ -58,7 +57,7 @@ struct top_look {
     struct breaker_page breakers;
     struct count_page parked;
     struct worker_page workers;
-    struct job_page dead; /* the latest */
+    struct answer_pages dead; /* one page, of the latest */
     struct redrive_health health;
     struct pace completed;
     struct pace retried;
@@ -70,12 +69,10 @@ struct top_look {
     } counts; /* since the store was made */
 };
 
-/* Reads all of it anew; zeroed to begin with. After a failure some of it is what it was. */
-int top_look(struct top_look *look, struct store *store, struct str tenant,
-             const struct health_thresholds *thresholds, bool count_parked, int64_t now_ms,
+/* Reads all of it anew; zeroed to begin with. After a failure some of it is what it was. A server
+ * counts parked jobs each time, and shows the tenant of the token. */
+int top_look(struct top_look *look, struct session *session, struct str tenant, bool count_parked,
              struct redrive_err *err);
-/* The same at a server, which counts parked jobs each time. */
-int top_look_at_server(struct top_look *look, struct remote *remote, struct redrive_err *err);
 void top_look_release(struct top_look *look);
 
 /* Draws it, `width` columns wide (0: no limit), one line after the other. `problem` is shown if it

@@ -1,5 +1,5 @@
 /* What a search asks its store for: a store that has counts and no jobs, and keeps the filters. */
-#include "server/rest/search.h"
+#include "api/search.h"
 
 #include "check.h"
 #include "engine/verbs/change.h"

@@ -1,5 +1,5 @@
 /* job_query.c - parses the parameters of a filter. */
-#include "server/rest/body/job_query.h"
+#include "api/job_query.h"
 
 #include <stdio.h>
 

@@ -4,7 +4,7 @@
 #include <string.h>
 #include <time.h>
 
-#include "server/rest/body/redact.h"
+#include "api/redact.h"
 
 static struct arena arena;
 

@@ -1,5 +1,5 @@
 /* redact.c - finds the values that rules name, and replaces them. */
-#include "server/rest/body/redact.h"
+#include "api/redact.h"
 
 #include <string.h>
 

@@ -18,8 +18,8 @@
  *
  * Names, ids, users and keys of jobs are shown as they are.
  */
-#ifndef SERVER_REST_BODY_REDACT_H
-#define SERVER_REST_BODY_REDACT_H
+#ifndef API_REDACT_H
+#define API_REDACT_H
 
 #include "base/mem/arena.h"
 #include "config/config.h"

@@ -1,6 +1,6 @@
 #include "check.h"
 
-#include "server/rest/body/job_query.h"
+#include "api/job_query.h"
 
 /* What each parameter does is in the transcript http-jobs-list.md. */
 

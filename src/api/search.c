@@ -1,5 +1,5 @@
 /* search.c - lists jobs in steps that get larger while they are quick. */
-#include "server/rest/search.h"
+#include "api/search.h"
 
 #include "base/time/clock.h"
 #include "store/plan.h"

@@ -12,8 +12,8 @@
  *
  * Filters by name and other orders are handed to the store as they are.
  */
-#ifndef SERVER_REST_SEARCH_H
-#define SERVER_REST_SEARCH_H
+#ifndef API_SEARCH_H
+#define API_SEARCH_H
 
 #include "store/store.h"
 

@@ -14,8 +14,8 @@
  * A name that is not among those allowed is refused with the nearest, an empty value or list too: a
  * script with an empty variable must not get every job.
  */
-#ifndef SERVER_REST_BODY_JOB_QUERY_H
-#define SERVER_REST_BODY_JOB_QUERY_H
+#ifndef API_JOB_QUERY_H
+#define API_JOB_QUERY_H
 
 #include "fields/query.h"
 #include "store/store.h"
