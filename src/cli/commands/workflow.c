@@ -5,9 +5,9 @@
 #include "base/err.h"
 #include "cli/commands/commands.h"
 #include "cli/jobs/change.h"
+#include "cli/jobs/graph.h"
 #include "cli/output/table.h"
 #include "cli/output/term.h"
-#include "cli/remote/remote.h"
 #include "cli/shared/session.h"
 #include "engine/report/workflow.h"
 
@@ -356,18 +356,6 @@ static int check(struct cli *cli, struct redrive_err *err)
     return 0;
 }
 
-static int read_workflow(const struct cli *cli, struct session *session, struct workflow *ret,
-                         struct redrive_err *err)
-{
-    const struct workflow_options *options = invocation_options(&cli->invocation);
-    const char *id = cli->invocation.args[0];
-    RELEASED_BY(job_page_release) struct job_page page = {0};
-    if (session->remote)
-        return remote_workflow(session->remote, str_of(id), ret, err);
-    int rc = job_find(session, options->tenant, id, false, &page, err);
-    return rc == 0 ? workflow_read(session->store, &page.jobs[0], ret, err) : rc;
-}
-
 /* ---- The list -------------------------------------------------------------------------------- */
 
 static void put_summary(struct buf *out, const struct workflow *workflow)
@@ -433,11 +421,6 @@ static void show_as_text(struct buf *out, const struct term *term, const void *t
     table_finish(&t, term->width, term->color, out);
 }
 
-static void show_as_json(struct json_writer *w, const void *thing)
-{
-    workflow_write_json(w, thing);
-}
-
 /* ---- The drawing ----------------------------------------------------------------------------- */
 
 static int draw(struct cli *cli, const struct workflow *workflow, const char *path,
@@ -459,13 +442,18 @@ static int run_show(struct cli *cli, struct session *session, struct redrive_err
 {
     const struct workflow_options *options = invocation_options(&cli->invocation);
     const char *svg = options->svg;
+    RELEASED_BY(answer_release) struct answer answer = {0};
     RELEASED_BY(workflow_release) struct workflow workflow = {0};
-    int rc = read_workflow(cli, session, &workflow, err);
+    int rc =
+        job_ask(session, &API_WORKFLOW, options->tenant, cli->invocation.args[0], &answer, err);
+    if (rc == 0)
+        rc = graph_of(&answer, &workflow, err);
     if (rc == 0 && svg)
         rc = draw(cli, &workflow, svg, err);
-    if (rc == 0 && !(svg && strcmp(svg, "-") == 0))
-        rc = cli_show(cli, &workflow, show_as_json, show_as_text, err);
-    return rc;
+    if (rc < 0 || (svg && strcmp(svg, "-") == 0))
+        return rc;
+    return cli->globals->json ? answer_print(cli, &answer, err)
+                              : cli_show(cli, &workflow, NULL, show_as_text, err);
 }
 
 static const struct command CMD_SHOW = {

@@ -54,18 +54,23 @@ static int check_id(const char *id, struct redrive_err *err)
     return *id ? 0 : err_set(err, REDRIVE_E_USAGE, "the id of the job is empty");
 }
 
-int job_ask(const struct session *session, const char *tenant, const char *id, bool must_be_dead,
-            struct answer *ret, struct redrive_err *err)
+int job_ask(const struct session *session, const struct operation *operation, const char *tenant,
+            const char *id, struct answer *ret, struct redrive_err *err)
 {
-    const struct ask ask = {.operation = &API_JOB, .tenant = str_of(tenant), .name = str_of(id)};
+    const struct ask ask = {.operation = operation, .tenant = str_of(tenant), .name = str_of(id)};
     int rc = check_id(id, err);
     if (rc < 0)
         return rc;
     rc = answer_ask(session, &ask, ret, err);
     if (rc == REDRIVE_E_NOT_FOUND)
         return not_found(tenant, id, err);
-    if (rc == REDRIVE_E_USAGE)
-        return ambiguous(err);
+    return rc == REDRIVE_E_USAGE ? ambiguous(err) : rc;
+}
+
+int job_ask_all(const struct session *session, const char *tenant, const char *id,
+                bool must_be_dead, struct answer *ret, struct redrive_err *err)
+{
+    int rc = job_ask(session, &API_JOB, tenant, id, ret, err);
     if (rc < 0 || !must_be_dead)
         return rc;
     const struct object job = answer_object(ret);
@@ -77,7 +82,7 @@ static int find_at_server(const struct session *session, const char *tenant, con
                           bool must_be_dead, struct job_page *ret, struct redrive_err *err)
 {
     RELEASED_BY(answer_release) struct answer answer = {0};
-    int rc = job_ask(session, tenant, id, must_be_dead, &answer, err);
+    int rc = job_ask_all(session, tenant, id, must_be_dead, &answer, err);
     if (rc < 0)
         return rc;
     const struct object found = answer_object(&answer);

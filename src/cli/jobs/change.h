@@ -26,11 +26,14 @@ struct job_by_id {
 };
 extern const struct field JOB_BY_ID_OPTIONS[];
 
-/* Asks for all there is to tell about a job (API_JOB). Without a tenant (NULL) it is looked for in
- * all. REDRIVE_E_NOT_FOUND; REDRIVE_E_USAGE when several tenants have the id; REDRIVE_E_STATE when
- * it must be dead and is something else. */
-int job_ask(const struct session *session, const char *tenant, const char *id, bool must_be_dead,
-            struct answer *ret, struct redrive_err *err);
+/* Asks an operation about a job. Without a tenant (NULL) it is looked for in all.
+ * REDRIVE_E_NOT_FOUND; REDRIVE_E_USAGE when several tenants have the id. */
+int job_ask(const struct session *session, const struct operation *operation, const char *tenant,
+            const char *id, struct answer *ret, struct redrive_err *err);
+/* The same for all there is to tell (API_JOB); REDRIVE_E_STATE when it must be dead and is
+ * something else. */
+int job_ask_all(const struct session *session, const char *tenant, const char *id,
+                bool must_be_dead, struct answer *ret, struct redrive_err *err);
 /* The same for changes: reads the job into `ret`, which then has one and belongs to the caller. Of
  * one at a server only id, tenant, state, payload and unique key. */
 int job_find(const struct session *session, const char *tenant, const char *id, bool must_be_dead,

@@ -2,27 +2,8 @@
 #include "cli/remote/remote.h"
 
 #include "base/err.h"
-#include "core/classify/fingerprint.h"
 
 /* ---- Breakers -------------------------------------------------------------------------------- */
-
-#define CONFIG(m) offsetof(struct redrive_breaker_config, m)
-static const struct unpack THRESHOLDS[] = {
-    {"failure_threshold", UNPACK_U32, CONFIG(failure_threshold)},
-    {"failure_rate", UNPACK_DOUBLE, CONFIG(failure_rate)},
-    {"min_calls", UNPACK_U32, CONFIG(min_calls)},
-    {"window", UNPACK_SPAN, CONFIG(window_ms)},
-    {"window_calls", UNPACK_U32, CONFIG(window_calls)},
-    {"slow_call", UNPACK_SPAN, CONFIG(slow_call_ms)},
-    {"slow_rate", UNPACK_DOUBLE, CONFIG(slow_rate)},
-    {"recovery_timeout", UNPACK_SPAN, CONFIG(recovery_timeout_ms)},
-    {"half_open_max", UNPACK_U32, CONFIG(half_open_max)},
-    {"success_threshold", UNPACK_U32, CONFIG(success_threshold)},
-    {"half_open_rate", UNPACK_DOUBLE, CONFIG(half_open_rate)},
-    {"probe_lease", UNPACK_SPAN, CONFIG(probe_lease_ms)},
-    {"on_open", UNPACK_WORD, CONFIG(on_open), .words = VOCABULARY_ON_OPEN},
-    {0},
-};
 
 #define BREAKER(m) offsetof(struct breaker_info, m)
 static const struct unpack BREAKERS[] = {
@@ -30,26 +11,19 @@ static const struct unpack BREAKERS[] = {
     {"tenant", UNPACK_STR, BREAKER(tenant)},
     {"state", UNPACK_WORD, BREAKER(status.state), .words = VOCABULARY_BREAKER_STATE},
     {"failure_count", UNPACK_U32, BREAKER(status.failure_count)},
-    {"success_count", UNPACK_U32, BREAKER(status.success_count)},
-    {"failure_rate", UNPACK_DOUBLE, BREAKER(status.rate)},
-    {"slow_rate", UNPACK_DOUBLE, BREAKER(status.slow_rate)},
     {"opened_at", UNPACK_TIME, BREAKER(status.opened_at_ms)},
     {"next_probe_at", UNPACK_TIME, BREAKER(status.next_probe_ms)},
     {"parked", UNPACK_U64, BREAKER(parked)},
     {"idle", UNPACK_BOOL, BREAKER(is_idle)},
-    {"release_rate", UNPACK_DOUBLE, BREAKER(release_rate)},
-    {"thresholds", UNPACK_OBJECT, BREAKER(status.config), .object = THRESHOLDS},
     {0},
 };
 
 int remote_breakers(struct remote *remote, struct breaker_page *ret, struct redrive_err *err)
 {
-    /* A share that is not known is null. */
-    static const struct breaker_info BLANK = {.status = {.rate = -1, .slow_rate = -1}};
     struct unpack_list list = {0};
     breaker_page_release(ret);
-    int rc = remote_get_list(remote, "/retry/circuit-breakers", BREAKERS, sizeof BLANK, &BLANK,
-                             &ret->arena, &list, err);
+    int rc = remote_get_list(remote, "/retry/circuit-breakers", BREAKERS, sizeof *ret->breakers,
+                             NULL, &ret->arena, &list, err);
     ret->breakers = list.rows;
     ret->n = rc < 0 ? 0 : list.n;
     return rc;

@@ -17,14 +17,10 @@
 #include "cli/remote/unpack.h"
 #include "engine/clock/cron.h"
 #include "engine/gates/view.h"
-#include "engine/report/dead_letters.h"
-#include "engine/report/edges.h"
 #include "engine/report/experiments.h"
 #include "engine/report/stats.h"
-#include "engine/report/workflow.h"
 #include "engine/verbs/submit.h"
 #include "run/http/client.h"
-#include "store/page.h"
 
 struct remote;
 
@@ -79,10 +75,6 @@ int remote_get_list(struct remote *remote, const char *path, const struct unpack
 
 /* ---- Jobs (remote/jobs.c) -------------------------------------------------------------------- */
 
-/* The jobs that edges connect with this one. To be released in any case. */
-int remote_workflow(struct remote *remote, struct str id, struct workflow *ret,
-                    struct redrive_err *err);
-
 /* Sends a request about one job, `before` ID `after`, and gives the state that the job is in
  * then, if the answer says so. */
 int remote_job_change(struct remote *remote, const char *method, const char *before, struct str id,
@@ -104,7 +96,8 @@ int remote_tasks(struct remote *remote, struct arena *arena, struct remote_task 
 
 /* ---- What a server counts (remote/figures.c) ------------------------------------------------- */
 
-/* With those that tasks of the server's configuration declare, and with the parked jobs of each. */
+/* What `redrive top` draws of breakers: also of those that tasks of the server's configuration
+ * declare, and with the parked jobs of each. */
 int remote_breakers(struct remote *remote, struct breaker_page *ret, struct redrive_err *err);
 
 int remote_experiments(struct remote *remote, struct experiment_page *ret, struct redrive_err *err);

@@ -67,10 +67,6 @@ static int read_number(struct json_reader *r, enum unpack_type type, void *to)
     int rc;
     switch (type) {
     case UNPACK_INT: return json_read_int(r, to);
-    case UNPACK_I32:
-        rc = read_whole(r, INT32_MIN, INT32_MAX, &n);
-        *(int32_t *)to = (int32_t)n;
-        return rc;
     case UNPACK_U32:
         rc = read_whole(r, 0, UINT32_MAX, &n);
         *(uint32_t *)to = (uint32_t)n;

@@ -29,7 +29,6 @@ enum unpack_type {
     UNPACK_JSON,   /* [struct str] any value, byte for byte */
     UNPACK_BOOL,   /* [bool] */
     UNPACK_INT,    /* [int64_t] */
-    UNPACK_I32,    /* [int32_t] */
     UNPACK_U32,    /* [uint32_t] */
     UNPACK_U64,    /* [uint64_t] */
     UNPACK_DOUBLE, /* [double] */

@@ -105,16 +105,3 @@ void edge_views_write_json(struct json_writer *w, const struct edge_views *views
     write_views(w, "after", views->parents, views->n_parents);
     write_views(w, "followers", views->children, views->n_children);
 }
-
-struct edge_view edge_view_of(const struct edge_words *words)
-{
-    struct edge_view view = {.id = words->id};
-    const int state = vocabulary_find(VOCABULARY_STATE, words->state);
-    (void)after_on_find(words->on, &view.edge.rule.on);
-    (void)after_dead_find(words->on_dead, &view.edge.rule.on_dead);
-    for (int i = 0; i < AFTER_OUTCOME_COUNT; i++)
-        if (str_is(words->outcome, after_outcome_name((enum after_outcome)i)))
-            view.edge.outcome = (enum after_outcome)i;
-    view.state = state < 0 ? REDRIVE_STATE_QUEUED : (enum redrive_state)state;
-    return view;
-}

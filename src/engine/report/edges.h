@@ -29,12 +29,6 @@ int edge_views_read(struct store *store, const struct job *job, struct edge_view
                     struct redrive_err *err);
 void edge_views_release(struct edge_views *views);
 
-/* Words as edge_views_write_json writes them, back into a view; for those who read that. */
-struct edge_words {
-    struct str id, on, on_dead, outcome, state;
-};
-struct edge_view edge_view_of(const struct edge_words *words);
-
 /* The members "after" and "followers" of the job's object: {"id":…,"on":…,"on_dead":…,
  * "outcome":…,"state":…}; the id and the state of a job that was removed are null. */
 void edge_views_write_json(struct json_writer *w, const struct edge_views *views);
