@@ -133,9 +133,13 @@ typedef void (*api_view_fn)(struct json_writer *w, const struct job *job,
 int api_write_page(const struct api_context *c, const struct job_filter *filter, api_view_fn view,
                    struct json_writer *w, struct redrive_err *err);
 
-/* The job of the context's name; with `states` (bit mask; 0: any) only in one of these. */
+/* The job of the context's name; with `states` (bit mask; 0: any, else dead letters) only in one of
+ * these. */
 int api_find_job(const struct api_context *c, uint32_t states, struct job_page *ret,
                  struct redrive_err *err);
+/* The same with all there is to tell about it. */
+int api_write_job(const struct api_context *c, uint32_t states, struct json_writer *w,
+                  struct redrive_err *err);
 
 /* What redaction may take for one answer, of redactor.work: about two seconds. */
 #define API_WORK_MAX (5ull * REDACT_WORK_MAX)

@@ -24,19 +24,7 @@ static int read_letters(const struct api_context *c, struct json_writer *w, stru
 
 static int read_letter(const struct api_context *c, struct json_writer *w, struct redrive_err *err)
 {
-    RELEASED_BY(job_page_release) struct job_page page = {0};
-    RELEASED_BY(attempt_page_release) struct attempt_page history = {0};
-    struct redactor redactor;
-    int rc = api_find_job(c, DEAD, &page, err);
-    if (rc == 0)
-        rc = store_ops(c->store)->history(c->store, &page.jobs[0].status.seq, 1, &history, err);
-    if (rc < 0)
-        return rc;
-    redactor_init(&redactor, c->redact, c->arena);
-    const struct job shown = redact_job(&redactor, &page.jobs[0]);
-    redact_history(&redactor, &history);
-    view_dead_letter(w, &shown, &history);
-    return 0;
+    return api_write_job(c, DEAD, w, err);
 }
 
 /* ---- Groups ---------------------------------------------------------------------------------- */

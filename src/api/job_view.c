@@ -30,12 +30,25 @@ static void write_group(struct json_writer *w, const struct job *job)
     json_field_cstr(w, "group", group ? fingerprint_text(group, text) : NULL);
 }
 
+/* The names that other systems have for what is known of a dead letter. */
+static void letter_names(struct json_writer *w, const struct job *job)
+{
+    const struct job_status *s = &job->status;
+    json_field_string(w, "task_id", job->spec.id);
+    json_field_string_or_null(w, "error_message", s->error.message);
+    json_field_string_or_null(w, "error_type", s->error.type);
+    json_field_int(w, "retry_count", job_retry_count(s));
+    job_write_time(w, "failed_at", s->finished_ms);
+}
+
 void view_whole_job(struct json_writer *w, const struct whole_job *whole)
 {
     const struct job *job = whole->job;
     json_begin_object(w);
     job_write_members(w, job, whole->history);
     other_names(w, job);
+    if (whole->is_letter)
+        letter_names(w, job);
     gate_write_json(w, whole->gate);
     edge_views_write_json(w, whole->edges);
     json_field_bool(w, "queue_paused", whole->is_paused);
@@ -46,15 +59,10 @@ void view_whole_job(struct json_writer *w, const struct whole_job *whole)
 void view_dead_letter(struct json_writer *w, const struct job *job,
                       const struct attempt_page *history)
 {
-    const struct job_status *s = &job->status;
     json_begin_object(w);
     job_write_members(w, job, history);
     other_names(w, job);
-    json_field_string(w, "task_id", job->spec.id);
-    json_field_string_or_null(w, "error_message", s->error.message);
-    json_field_string_or_null(w, "error_type", s->error.type);
-    json_field_int(w, "retry_count", job_retry_count(s));
-    job_write_time(w, "failed_at", s->finished_ms);
+    letter_names(w, job);
     write_group(w, job);
     json_end_object(w);
 }

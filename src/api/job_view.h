@@ -19,10 +19,11 @@ struct whole_job {
     const struct gate_info *gate;
     const struct edge_views *edges;
     bool is_paused;
+    bool is_letter; /* with the names that view_dead_letter adds */
 };
 void view_whole_job(struct json_writer *w, const struct whole_job *whole);
 
-/* The same for a dead letter, with task_id, error_message, error_type, retry_count, failed_at and
+/* view_job for a dead letter, with task_id, error_message, error_type, retry_count, failed_at and
  * the fingerprint of its group. */
 void view_dead_letter(struct json_writer *w, const struct job *job,
                       const struct attempt_page *history);

@@ -131,19 +131,28 @@ static int ambiguous(struct str id, const struct job_page *page, struct redrive_
     return REDRIVE_E_USAGE;
 }
 
+static int not_there(struct str id, const char *what, struct redrive_err *err)
+{
+    return err_set(err, REDRIVE_E_NOT_FOUND, "there is no %s '%.*s'", what,
+                   (int)(id.len < 100 ? id.len : 100), id.ptr);
+}
+
 int api_find_job(const struct api_context *c, uint32_t states, struct job_page *ret,
                  struct redrive_err *err)
 {
     const struct str id = c->name;
     const struct job_filter filter = {
-        .tenant = c->tenant, .id = id, .states = states, .limit = c->tenant.ptr ? 1 : 2};
+        .tenant = c->tenant, .id = id, .limit = c->tenant.ptr ? 1 : 2};
     int rc = id.len > 0 ? store_ops(c->store)->list(c->store, &filter, ret, err) : 0;
-    if (rc < 0 || ret->n == 1)
+    if (rc < 0)
         return rc;
     if (ret->n > 1)
         return ambiguous(id, ret, err);
-    return err_set(err, REDRIVE_E_NOT_FOUND, "there is no %s '%.*s'",
-                   states == 0 ? "job" : "dead letter", (int)(id.len < 100 ? id.len : 100), id.ptr);
+    if (states == 0)
+        return ret->n == 1 ? 0 : not_there(id, "job", err);
+    return ret->n == 1 && (states >> ret->jobs[0].status.state & 1)
+               ? 0
+               : not_there(id, "dead letter", err);
 }
 
 static int read_around(const struct api_context *c, const struct job *job, struct whole_job *whole,
@@ -157,14 +166,15 @@ static int read_around(const struct api_context *c, const struct job *job, struc
     return rc;
 }
 
-static int read_job(const struct api_context *c, struct json_writer *w, struct redrive_err *err)
+int api_write_job(const struct api_context *c, uint32_t states, struct json_writer *w,
+                  struct redrive_err *err)
 {
     RELEASED_BY(job_page_release) struct job_page page = {0};
     RELEASED_BY(attempt_page_release) struct attempt_page history = {0};
     RELEASED_BY(edge_views_release) struct edge_views edges = {0};
     struct gate_info gate = {0};
     struct redactor redactor;
-    int rc = api_find_job(c, 0, &page, err);
+    int rc = api_find_job(c, states, &page, err);
     if (rc == 0)
         rc = store_ops(c->store)->history(c->store, &page.jobs[0].status.seq, 1, &history, err);
     if (rc < 0)
@@ -172,11 +182,20 @@ static int read_job(const struct api_context *c, struct json_writer *w, struct r
     redactor_init(&redactor, c->redact, c->arena);
     const struct job shown = redact_job(&redactor, &page.jobs[0]);
     redact_history(&redactor, &history);
-    struct whole_job whole = {.job = &shown, .history = &history, .gate = &gate, .edges = &edges};
+    struct whole_job whole = {.job = &shown,
+                              .history = &history,
+                              .gate = &gate,
+                              .edges = &edges,
+                              .is_letter = states != 0};
     rc = read_around(c, &page.jobs[0], &whole, &gate, &edges, err);
     if (rc == 0)
         view_whole_job(w, &whole);
     return rc;
+}
+
+static int read_job(const struct api_context *c, struct json_writer *w, struct redrive_err *err)
+{
+    return api_write_job(c, 0, w, err);
 }
 
 static int read_workflow(const struct api_context *c, struct json_writer *w,

@@ -70,8 +70,14 @@ int job_ask(const struct session *session, const struct operation *operation, co
 int job_ask_all(const struct session *session, const char *tenant, const char *id,
                 bool must_be_dead, struct answer *ret, struct redrive_err *err)
 {
-    int rc = job_ask(session, &API_JOB, tenant, id, ret, err);
-    if (rc < 0 || !must_be_dead)
+    const struct operation *operation = must_be_dead ? &API_DEAD_LETTER : &API_JOB;
+    int rc = job_ask(session, operation, tenant, id, ret, err);
+    if (rc != REDRIVE_E_NOT_FOUND || !must_be_dead)
+        return rc;
+    /* Is there a job of that id, and what is it? */
+    answer_release(ret);
+    rc = job_ask(session, &API_JOB, tenant, id, ret, err);
+    if (rc < 0)
         return rc;
     const struct object job = answer_object(ret);
     return check_dead(id, object_text(&job, "state"), err);
