@@ -42,6 +42,7 @@ struct api_context {
     struct api_input *input; /* NULL: there are no parameters */
     struct arena *arena;     /* for as long as the answer is made */
     int64_t now_ms;
+    bool tells_places; /* the client may know of files and addresses in errors */
 };
 
 /* A change that is under way. The change borrows the tenant and the name of its context. */

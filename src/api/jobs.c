@@ -1,6 +1,6 @@
 /* jobs.c - jobs: pages of them, one with all there is to tell, and those that belong to a workflow.
  */
-#include <assert.h>
+#include <stdio.h>
 
 #include "api/api.h"
 #include "api/job_view.h"
@@ -90,6 +90,18 @@ static int write_jobs(const struct api_context *c, struct search *search, api_vi
     return rc;
 }
 
+static void write_unreadable(const struct api_context *c, const struct search *search,
+                             struct json_writer *w)
+{
+    const struct redrive_err *why = &search->unreadable;
+    const bool has_more = c->tells_places && why->detail[0];
+    char text[sizeof why->message + sizeof why->detail + 2];
+    (void)snprintf(text, sizeof text, "%s%s%s", why->message, has_more ? "; " : "",
+                   has_more ? why->detail : "");
+    json_field_int(w, "unreadable", (int64_t)search->n_unreadable);
+    json_field_cstr(w, "unreadable_first", text);
+}
+
 int api_write_page(const struct api_context *c, const struct job_filter *filter, api_view_fn view,
                    struct json_writer *w, struct redrive_err *err)
 {
@@ -104,10 +116,8 @@ int api_write_page(const struct api_context *c, const struct job_filter *filter,
         return rc;
     json_end_array(w);
     json_field_cstr(w, "next", search_cursor(&search, cursor));
-    if (search.n_unreadable > 0) {
-        json_field_int(w, "unreadable", (int64_t)search.n_unreadable);
-        json_field_cstr(w, "unreadable_first", search.unreadable.message);
-    }
+    if (search.n_unreadable > 0)
+        write_unreadable(c, &search, w);
     json_end_object(w);
     return 0;
 }

@@ -52,7 +52,8 @@ static int plan(struct search *search, struct redrive_err *err)
     if (rc < 0)
         return rc;
     search->is_over = rc == 0;
-    if (search->is_over || f->is_few || is_user_alone(search) || sums.own <= SEARCH_STEP)
+    if (search->is_over || f->order != ORDER_NEWEST || f->is_few || is_user_alone(search) ||
+        sums.own <= SEARCH_STEP)
         return 0;
     if (is_indexed(search) && f->is_rare && sums.matching <= FEW_OF_TASK)
         return 0;
@@ -69,12 +70,11 @@ int search_init(struct search *search, struct store *store, const struct job_fil
     struct job_filter *f = &search->filter;
     f->skips_unreadable = f->id.len == 0;
     search->is_over = !job_filter_narrow_states(f);
-    if (search->is_over || f->order != ORDER_NEWEST || f->id.len > 0 || f->unique_key.len > 0 ||
-        !job_filter_has_condition(f))
+    if (search->is_over || f->id.len > 0 || f->unique_key.len > 0 || !job_filter_has_condition(f))
         return 0;
     if (f->after_seq == 0)
         return plan(search, err);
-    search->in_steps = !f->is_few && !is_user_alone(search);
+    search->in_steps = f->order == ORDER_NEWEST && !f->is_few && !is_user_alone(search);
     return 0;
 }
 

@@ -10,7 +10,7 @@
  * cursor has what they said. The jobs of a user without any other condition take one step as well,
  * where the store has an index of them.
  *
- * Filters by name and other orders are handed to the store as they are.
+ * Filters by name are handed to the store as they are, and other orders with what the counts say.
  */
 #ifndef API_SEARCH_H
 #define API_SEARCH_H

@@ -230,7 +230,7 @@ int declare_op_init(struct declare_op *op, const struct engine *e, struct str js
 {
     *op = (struct declare_op){.op = {.apply = apply_declare, .route = &DECLARE_ROUTE, .weight = 1}};
     struct config *config = engine_config(e);
-    int rc = json_read_members(json, &op->arena, &op->tasks, &op->n, err);
+    int rc = json_read_members(json, NULL, &op->arena, &op->tasks, &op->n, err);
     if (rc == 0 && op->n > DECLARE_MAX) {
         rc = err_set(err, REDRIVE_E_TOO_BIG, "there are %zu tasks", op->n);
         err_hint(err, "declare at most %d with one request", DECLARE_MAX);

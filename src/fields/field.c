@@ -17,7 +17,8 @@ static void set_place(struct field_reader *r, const char *name)
 {
     (void)snprintf(r->place, sizeof r->place, "%s%s%s", r->is_option ? "--" : "", r->at, name);
     for (char *c = r->place; r->is_option && *c; c++)
-        *c = *c == '_' ? '-' : *c;
+        if (*c == '_')
+            *c = '-';
 }
 
 int field_fault(struct field_reader *r, const char *name, int code, const char *format, ...)

@@ -208,6 +208,22 @@ FIXTURE_TEST(what_no_job_can_be_is_not_looked_for)
     assert_true(search.is_over);
 }
 
+/* In one step: these are in an order of their own. */
+FIXTURE_TEST(other_orders_are_planned_too)
+{
+    struct search search;
+    const struct job_filter rare = {
+        .order = ORDER_OLDEST, .tenant = STR("acme"), .states = STATE_BIT(DEAD_LETTER)};
+    const struct job_filter none = {
+        .order = ORDER_FINISHED, .tenant = STR("acme"), .states = STATE_BIT(FAILED)};
+    assert_int_equal(run(&rare, &search), 1);
+    assert_int_equal(fake.n_lists, 1);
+    assert_true(fake.lists[0].is_few);
+    assert_int_equal(fake.lists[0].until_seq, 0);
+    assert_int_equal(run(&none, &search), 1);
+    assert_int_equal(fake.n_lists, 0);
+}
+
 FIXTURE_TEST(a_reason_is_looked_for_among_jobs_that_can_have_one)
 {
     struct search search;

@@ -357,9 +357,9 @@ TEST(long_messages_are_cut_between_characters_or_marked)
 
 TEST(nesting_is_allowed_up_to_its_limit)
 {
-    for (unsigned max = 0; max <= 70; max += 7) {
+    for (unsigned max = 0; max <= 84; max += 7) {
         struct json_limits limits = {.max_depth = max};
-        unsigned most = max == 0 || max > JSON_MAX_DEPTH ? JSON_MAX_DEPTH : max;
+        unsigned most = max == 0 ? JSON_MAX_DEPTH : max > JSON_DEPTH_LIMIT ? JSON_DEPTH_LIMIT : max;
         for (unsigned depth = most; depth <= most + 1; depth++) {
             char text[200];
             struct redrive_err err;
@@ -514,21 +514,21 @@ TEST(members_are_listed_with_decoded_names_and_the_text_of_values)
     struct arena arena = {0};
     struct json_member *members;
     size_t n;
-    assert_int_equal(json_read_members(STR("{\"a\": {\"x\": [1, 2]}, \"b\\u0020c\":null}"), &arena,
-                                       &members, &n, NULL),
+    assert_int_equal(json_read_members(STR("{\"a\": {\"x\": [1, 2]}, \"b\\u0020c\":null}"), NULL,
+                                       &arena, &members, &n, NULL),
                      0);
     assert_int_equal(n, 2);
     check_str(members[0].name, "a");
     check_str(members[0].value, "{\"x\": [1, 2]}");
     check_str(members[1].name, "b c");
     check_str(members[1].value, "null");
-    assert_int_equal(json_read_members(STR(" {} "), &arena, &members, &n, NULL), 0);
+    assert_int_equal(json_read_members(STR(" {} "), NULL, &arena, &members, &n, NULL), 0);
     assert_int_equal(n, 0);
     static const char *const BAD[] = {
         "", "[]", "5", "{", "{\"a\": }", "{} {}", "{\"a\":1,\"a\":2}"};
     for (size_t i = 0; i < sizeof BAD / sizeof BAD[0]; i++) {
         struct redrive_err err = {0};
-        assert_true(json_read_members(str_of(BAD[i]), &arena, &members, &n, &err) < 0);
+        assert_true(json_read_members(str_of(BAD[i]), NULL, &arena, &members, &n, &err) < 0);
         assert_int_equal(n, 0);
         assert_true(*err.message);
     }

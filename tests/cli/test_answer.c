@@ -58,13 +58,15 @@ OBJECT_TEST(a_value_is_as_it_was_given)
     const struct object o =
         parse("{\"json\":\"x\",\"json_bytes\":3,\"text\":\"a\\nb\",\"text_bytes\":3,"
               "\"null\":null,\"null_bytes\":4,\"none\":null,\"none_bytes\":0,"
-              "\"list\":[1, 2],\"list_bytes\":6,\"old\":\"x\"}");
+              "\"list\":[1, 2],\"list_bytes\":6,\"old\":\"x\",\"wide\":\"x\",\"wide_bytes\":7}");
     check_str(object_value(&o, "json", "json_bytes"), "\"x\"");
     check_str(object_value(&o, "text", "text_bytes"), "a\nb");
     check_str(object_value(&o, "null", "null_bytes"), "null");
     assert_null(object_value(&o, "none", "none_bytes").ptr);
     check_str(object_value(&o, "list", "list_bytes"), "[1, 2]");
     check_str(object_value(&o, "old", "old_bytes"), "\"x\"");
+    /* With space around it, which is gone. */
+    check_str(object_value(&o, "wide", "wide_bytes"), "\"x\"");
     assert_null(object_value(&o, "gone", "gone_bytes").ptr);
 }
 
@@ -112,6 +114,75 @@ OBJECT_TEST(a_limit_says_what_must_happen)
     check_holder("{\"kind\":\"budget\",\"key\":\"k\",\"retry_budget\":{\"max_tokens\":10,"
                  "\"tokens\":4.25},\"may_go_at\":null}",
                  "retry budget k (4.2 of 10 tokens)", "when the retry budget has room");
+}
+
+/* ---- Answers --------------------------------------------------------------------------------- */
+
+static const char *answered; /* by the operation below */
+
+static int give_answer(const struct api_context *c, struct json_writer *w, struct redrive_err *err)
+{
+    (void)c;
+    (void)err;
+    json_put_raw(w, str_of(answered));
+    return 0;
+}
+
+static const struct operation ANSWERS = {.path = "/answers", .read = give_answer};
+
+static int open_session(struct session *session)
+{
+    const struct store_options options = {.create = true};
+    struct engine_options all = {.seed = 1};
+    *session = (struct session){0};
+    assert_int_equal(store_open("memory:", &options, &all.store, NULL), 0);
+    return engine_open(&all, &session->engine, NULL);
+}
+
+/* A payload has up to 64 levels, and stands within the objects of an answer. */
+TEST(answers_hold_payloads_as_deep_as_they_may_be)
+{
+    char text[400], levels[JSON_MAX_DEPTH + 1], ends[JSON_MAX_DEPTH + 1];
+    struct session session;
+    struct answer answer = {0}, list = {0};
+    assert_int_equal(open_session(&session), 0);
+    memset(levels, '[', JSON_MAX_DEPTH);
+    memset(ends, ']', JSON_MAX_DEPTH);
+    levels[JSON_MAX_DEPTH] = ends[JSON_MAX_DEPTH] = '\0';
+    const struct ask ask = {.operation = &ANSWERS};
+    answered = text;
+    (void)snprintf(text, sizeof text, "{\"n\":1,\"payload\":%s%s}", levels, ends);
+    assert_int_equal(answer_ask(&session, &ask, &answer, NULL), 0);
+    assert_int_equal(object_int(&answer.object, "n"), 1);
+    assert_int_equal(object_json(&answer.object, "payload").len, 2 * JSON_MAX_DEPTH);
+    (void)snprintf(text, sizeof text, "{\"items\":[{\"n\":1,\"payload\":%s%s}],\"next\":null}",
+                   levels, ends);
+    assert_int_equal(answer_read(&session, &ANSWERS, (struct str){0}, &list, NULL), 0);
+    const struct object item = answer_item(&list, 0, &list.arena);
+    assert_int_equal(object_int(&item, "n"), 1);
+    answer_release(&answer);
+    answer_release(&list);
+    engine_close(session.engine);
+}
+
+TEST(what_is_no_object_is_no_answer)
+{
+    static const char *const WRONG[] = {"[1]", "5", "{\"a\":", "", "{\"a\":1}x"};
+    struct session session;
+    const struct ask ask = {.operation = &ANSWERS};
+    assert_int_equal(open_session(&session), 0);
+    for (size_t i = 0; i < sizeof WRONG / sizeof WRONG[0]; i++) {
+        struct answer answer = {0};
+        struct redrive_err err = {0};
+        answered = WRONG[i];
+        assert_int_equal(answer_ask(&session, &ask, &answer, &err), REDRIVE_E_PARSE);
+        assert_string_equal(err.message, "the answer cannot be read");
+        answer_release(&answer);
+        assert_int_equal(answer_read(&session, &ANSWERS, (struct str){0}, &answer, &err),
+                         REDRIVE_E_PARSE);
+        answer_release(&answer);
+    }
+    engine_close(session.engine);
 }
 
 /* ---- Pages ----------------------------------------------------------------------------------- */
@@ -164,9 +235,7 @@ static void give_color(void *from, api_take_fn take, void *ctx)
 static int64_t count(size_t limit, const char *cursor, char last_cursor[JOB_CURSOR_MAX])
 {
     char color[] = "red";
-    const struct store_options options = {.create = true};
-    struct engine_options all = {.seed = 1};
-    struct session session = {0};
+    struct session session;
     struct api_input input = {.each = give_color, .from = color};
     const struct ask ask = {.operation = &NUMBERS, .input = &input};
     const struct answer *page;
@@ -174,8 +243,7 @@ static int64_t count(size_t limit, const char *cursor, char last_cursor[JOB_CURS
     int64_t n = 0;
     int rc;
     given[0] = '\0';
-    assert_int_equal(store_open("memory:", &options, &all.store, NULL), 0);
-    assert_int_equal(engine_open(&all, &session.engine, NULL), 0);
+    assert_int_equal(open_session(&session), 0);
     answer_pages_init(&pages, &session, &ask, limit, cursor);
     while ((rc = answer_pages_next(&pages, &page, NULL)) > 0)
         n += (int64_t)page->n;

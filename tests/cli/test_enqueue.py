@@ -70,6 +70,23 @@ def test_wait_prints_the_result(redrive, tmp_path, output, text, value):
     assert json.loads(again.stdout) == {"id": "a", "state": "completed", "existed": True, "result": value}
 
 
+def test_a_result_is_given_byte_for_byte(redrive, tmp_path):
+    configure(tmp_path, "tasks: {echo: {run: {exec: [printf, '\\377\\001 bin']}}}\n")
+    assert redrive("enqueue", "echo", "--id", "a", cwd=tmp_path).returncode == 0
+    assert redrive("work", "--until-idle", cwd=tmp_path).returncode == 0
+    shown = subprocess.run([redrive.binary, "enqueue", "echo", "--id", "a", "--wait", "50s"], cwd=tmp_path, capture_output=True)
+    assert shown.stdout == b"a\ncompleted\n\xff\x01 bin\n"
+    rows = subprocess.run([redrive.binary, "jobs", "export", "--format", "csv"], cwd=tmp_path, capture_output=True)
+    assert rows.stdout.endswith(b",\xff\x01 bin\r\n")
+
+
+def test_a_result_that_is_a_json_text_keeps_its_quotes(redrive, tmp_path):
+    configure(tmp_path, "tasks: {echo: {run: {exec: [printf, '\"1\"\\n\\n']}}}\n")
+    ended(redrive, tmp_path)
+    again = redrive("enqueue", "echo", "--id", "a", "--wait", "50s", "--json", cwd=tmp_path)
+    assert json.loads(again.stdout)["result"] == "1"
+
+
 def test_a_result_does_not_steer_the_terminal(redrive, tmp_path):
     configure(tmp_path, "tasks: {echo: {run: {exec: [printf, '\\033[2Jx\\ny']}}}\n")
     assert ended(redrive, tmp_path).stdout == "a\ncompleted\n\033[2Jx\ny\n"

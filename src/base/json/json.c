@@ -21,8 +21,7 @@ void json_reader_init(struct json_reader *r, struct str text, const struct json_
     r->text = r->p = r->token_at = text.ptr;
     r->end = text.ptr + text.len;
     r->depth = 0;
-    r->max_depth = max_depth < JSON_MAX_DEPTH ? max_depth : JSON_MAX_DEPTH;
-    r->in_object = 0;
+    r->max_depth = max_depth < JSON_DEPTH_LIMIT ? max_depth : JSON_DEPTH_LIMIT;
     r->due = JSON_DUE_VALUE;
     r->error = 0;
     /* The hash seed: the author of the text knows neither address. */
@@ -38,7 +37,7 @@ void json_reader_init(struct json_reader *r, struct str text, const struct json_
 
 static bool in_object(const struct json_reader *r)
 {
-    return r->in_object >> (r->depth - 1) & 1;
+    return r->is_object[r->depth - 1];
 }
 
 void json_reader_release(struct json_reader *r)
@@ -107,13 +106,9 @@ static int enter(struct json_reader *r, bool object)
     if (r->depth == r->max_depth)
         return json_fail_at(r, r->p, REDRIVE_E_TOO_DEEP,
                             "expected at most %u levels of nesting, found one more", r->max_depth);
-    uint64_t bit = UINT64_C(1) << r->depth++;
-    if (object) {
-        r->in_object |= bit;
+    r->is_object[r->depth++] = object;
+    if (object)
         json_keys_enter(r);
-    } else {
-        r->in_object &= ~bit;
-    }
     r->p++;
     r->due = JSON_DUE_FIRST;
     return 0;

@@ -35,12 +35,13 @@
 
 struct arena;
 
-#define JSON_MAX_DEPTH 64 /* default, and the most that can be asked for */
-#define JSON_MAX_BYTES (64u * 1024 * 1024)
+#define JSON_MAX_DEPTH   64 /* default */
+#define JSON_DEPTH_LIMIT 72 /* the most that can be asked for: such a value within an answer */
+#define JSON_MAX_BYTES   (64u * 1024 * 1024)
 
 struct json_limits {
     size_t max_bytes;   /* 0: JSON_MAX_BYTES; never more than 4 GiB */
-    unsigned max_depth; /* 0: JSON_MAX_DEPTH */
+    unsigned max_depth; /* 0: JSON_MAX_DEPTH; never more than JSON_DEPTH_LIMIT */
 };
 
 enum json_type {
@@ -77,7 +78,7 @@ struct json_open_object {
 
 #define JSON_FEW_KEYS 16
 
-/* Callers put it on their stack (10 KiB, of which most stays untouched) and use none of its fields.
+/* Callers put it on their stack (12 KiB, of which most stays untouched) and use none of its fields.
  */
 struct json_reader {
     const char *text;
@@ -86,7 +87,7 @@ struct json_reader {
     const char *token_at; /* the last key, value or closing bracket */
     unsigned depth;
     unsigned max_depth;
-    uint64_t in_object; /* one bit a level, the outermost lowest; clear means array */
+    bool is_object[JSON_DEPTH_LIMIT]; /* each level, the outermost first; else it is an array */
     enum {
         JSON_DUE_VALUE,
         JSON_DUE_FIRST, /* an item or key, or the end of a container just entered */
@@ -99,8 +100,8 @@ struct json_reader {
 
     uint64_t key_seed;
     uint32_t n_slots; /* in use, by all open objects, the innermost last */
-    struct json_open_object objects[JSON_MAX_DEPTH];
-    struct json_key_slot slots[JSON_MAX_DEPTH * JSON_FEW_KEYS];
+    struct json_open_object objects[JSON_DEPTH_LIMIT];
+    struct json_key_slot slots[JSON_DEPTH_LIMIT * JSON_FEW_KEYS];
 };
 
 /* Starts on `text`, which must outlive the reader. Limits may be NULL. */
@@ -166,8 +167,8 @@ struct json_member {
     struct str name;
     struct str value; /* its text */
 };
-int json_read_members(struct str json, struct arena *arena, struct json_member **ret, size_t *ret_n,
-                      struct redrive_err *err);
+int json_read_members(struct str json, const struct json_limits *limits, struct arena *arena,
+                      struct json_member **ret, size_t *ret_n, struct redrive_err *err);
 
 /* Whether `text` is one valid value and nothing else. */
 int json_check(struct str text, const struct json_limits *limits, struct redrive_err *err);

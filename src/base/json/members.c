@@ -54,12 +54,12 @@ static int read_all(struct json_reader *r, struct arena *arena, struct json_memb
     return rc == 0 ? json_end(r) : rc;
 }
 
-int json_read_members(struct str json, struct arena *arena, struct json_member **ret, size_t *ret_n,
-                      struct redrive_err *err)
+int json_read_members(struct str json, const struct json_limits *limits, struct arena *arena,
+                      struct json_member **ret, size_t *ret_n, struct redrive_err *err)
 {
     struct json_reader r;
     *ret = NULL;
-    json_reader_init(&r, json, NULL);
+    json_reader_init(&r, json, limits);
     int rc = read_all(&r, arena, ret, ret_n);
     if (rc < 0) {
         *ret_n = 0;

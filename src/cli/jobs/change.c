@@ -64,7 +64,7 @@ int job_ask(const struct session *session, const struct operation *operation, co
     rc = answer_ask(session, &ask, ret, err);
     if (rc == REDRIVE_E_NOT_FOUND)
         return not_found(tenant, id, err);
-    return rc == REDRIVE_E_USAGE ? ambiguous(err) : rc;
+    return rc == REDRIVE_E_USAGE && !session->remote ? ambiguous(err) : rc;
 }
 
 int job_ask_all(const struct session *session, const char *tenant, const char *id,
@@ -79,11 +79,30 @@ int job_ask_all(const struct session *session, const char *tenant, const char *i
     rc = job_ask(session, &API_JOB, tenant, id, ret, err);
     if (rc < 0)
         return rc;
-    const struct object job = answer_object(ret);
+    const struct object job = ret->object;
     return check_dead(id, object_text(&job, "state"), err);
 }
 
-/* What changes need to know of a job at a server. */
+/* What is needed of a job at a server. Its strings live as long as the page. */
+static struct job job_of(const struct object *o)
+{
+    const struct object error = object_object(o, "last_error");
+    const int state = vocabulary_find(VOCABULARY_STATE, object_text(o, "state"));
+    const int class_ = vocabulary_find(VOCABULARY_CLASS, object_text(&error, "class"));
+    return (struct job){
+        .spec = {.id = object_text(o, "id"),
+                 .tenant = object_text(o, "tenant"),
+                 .unique_key = object_text(o, "unique_key"),
+                 .payload = object_value(o, "payload", "payload_bytes")},
+        .status = {.state = state < 0 ? REDRIVE_STATE_COUNT : (enum redrive_state)state,
+                   .result = object_value(o, "result", "result_bytes"),
+                   .error = {.class_ =
+                                 class_ < 0 ? REDRIVE_CLASS_SUCCESS : (enum redrive_class)class_,
+                             .type = object_text(&error, "type"),
+                             .message = object_text(&error, "message")}},
+    };
+}
+
 static int find_at_server(const struct session *session, const char *tenant, const char *id,
                           bool must_be_dead, struct job_page *ret, struct redrive_err *err)
 {
@@ -91,22 +110,18 @@ static int find_at_server(const struct session *session, const char *tenant, con
     int rc = job_ask_all(session, tenant, id, must_be_dead, &answer, err);
     if (rc < 0)
         return rc;
-    const struct object found = answer_object(&answer);
-    const int state = vocabulary_find(VOCABULARY_STATE, object_text(&found, "state"));
+    const struct str text = arena_str(&ret->arena, buf_str(&answer.text));
+    const struct object found = object_of(text, &ret->arena);
     struct job *job = arena_alloc(&ret->arena, sizeof *job);
-    if (!job || answer.arena.failed)
+    if (job)
+        *job = job_of(&found);
+    if (ret->arena.failed)
         return err_nomem(err);
-    *job = (struct job){
-        .spec = {.id = arena_str(&ret->arena, object_text(&found, "id")),
-                 .tenant = arena_str(&ret->arena, object_text(&found, "tenant")),
-                 .unique_key = arena_str(&ret->arena, object_text(&found, "unique_key")),
-                 .payload =
-                     arena_str(&ret->arena, object_value(&found, "payload", "payload_bytes"))},
-        .status = {.state = state < 0 ? REDRIVE_STATE_COUNT : (enum redrive_state)state},
-    };
+    if (job->spec.id.len == 0)
+        return err_set(err, REDRIVE_E_PARSE, "the answer of the server is about no job");
     ret->jobs = job;
     ret->n = 1;
-    return ret->arena.failed ? err_nomem(err) : 0;
+    return 0;
 }
 
 int job_find(const struct session *session, const char *tenant, const char *id, bool must_be_dead,

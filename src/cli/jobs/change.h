@@ -34,8 +34,8 @@ int job_ask(const struct session *session, const struct operation *operation, co
  * something else. */
 int job_ask_all(const struct session *session, const char *tenant, const char *id,
                 bool must_be_dead, struct answer *ret, struct redrive_err *err);
-/* The same for changes: reads the job into `ret`, which then has one and belongs to the caller. Of
- * one at a server only id, tenant, state, payload and unique key. */
+/* The same as a row of a page, which belongs to the caller: of a store as it is, byte for byte; at
+ * a server only its id, tenant, state, unique key, payload, result and error. */
 int job_find(const struct session *session, const char *tenant, const char *id, bool must_be_dead,
              struct job_page *ret, struct redrive_err *err);
 

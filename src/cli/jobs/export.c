@@ -12,7 +12,6 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "api/job_view.h"
 #include "base/csv/csv.h"
 #include "base/err.h"
 #include "base/json/writer.h"
@@ -69,39 +68,83 @@ static void put_members(struct json_writer *w, const struct object *job)
     json_end_object(w);
 }
 
-static void put_csv_names(struct exporter *x)
+#define COLUMNS_MAX 14
+
+static const char *const COLUMNS[COLUMNS_MAX] = {
+    "id",    "task",       "queue",   "state",      "reason",      "attempts", "max_attempts",
+    "class", "error_type", "message", "created_at", "finished_at", "payload",  "result",
+};
+
+static void put_row(struct exporter *x, const struct str cells[COLUMNS_MAX])
 {
-    static const char *const NAMES[] = {
-        "id",    "task",       "queue",   "state",      "reason",      "attempts", "max_attempts",
-        "class", "error_type", "message", "created_at", "finished_at", "payload",  "result",
-    };
     struct csv_writer w;
     csv_writer_init(&w, &x->line);
-    for (size_t i = 0; i < sizeof NAMES / sizeof NAMES[0]; i++)
-        csv_put_cstr(&w, NAMES[i]);
+    for (size_t i = 0; i < COLUMNS_MAX; i++)
+        csv_put_str(&w, cells[i]);
     csv_end_row(&w);
 }
 
-static void put_csv(struct exporter *x, const struct object *job)
+static void put_names(struct exporter *x)
+{
+    struct str names[COLUMNS_MAX];
+    for (size_t i = 0; i < COLUMNS_MAX; i++)
+        names[i] = str_of(COLUMNS[i]);
+    put_row(x, names);
+}
+
+static struct str time_text(int64_t at_ms, char out[CLOCK_TEXT_MAX])
+{
+    return at_ms == 0 ? (struct str){0} : str_of(clock_format(at_ms, out));
+}
+
+/* A job of a store, byte for byte. */
+static void put_job(struct exporter *x, const struct job *job)
+{
+    const struct job_status *s = &job->status;
+    const bool failed = s->error.class_ != REDRIVE_CLASS_SUCCESS;
+    char attempts[16], max_attempts[16], created[CLOCK_TEXT_MAX], finished[CLOCK_TEXT_MAX];
+    (void)snprintf(attempts, sizeof attempts, "%" PRIu32, s->attempts);
+    (void)snprintf(max_attempts, sizeof max_attempts, "%" PRIu32, job_max_attempts(job));
+    const struct str cells[COLUMNS_MAX] = {
+        job->spec.id,
+        job->spec.task,
+        job->spec.queue,
+        str_of(redrive_state_name(s->state)),
+        str_of(job_reason_word(s)),
+        str_of(attempts),
+        str_of(max_attempts),
+        str_of(failed ? redrive_class_name(s->error.class_) : NULL),
+        s->error.type,
+        s->error.message,
+        time_text(s->created_ms, created),
+        time_text(s->finished_ms, finished),
+        job->spec.payload,
+        s->result,
+    };
+    put_row(x, cells);
+}
+
+/* One as clients see it. */
+static void put_item(struct exporter *x, const struct object *job)
 {
     const struct object error = object_object(job, "last_error");
-    struct csv_writer w;
-    csv_writer_init(&w, &x->line);
-    csv_put_str(&w, object_text(job, "id"));
-    csv_put_str(&w, object_text(job, "task"));
-    csv_put_str(&w, object_text(job, "queue"));
-    csv_put_str(&w, object_text(job, "state"));
-    csv_put_str(&w, object_text(job, "reason"));
-    csv_put_int(&w, object_int(job, "attempts"));
-    csv_put_int(&w, object_int(job, "max_attempts"));
-    csv_put_str(&w, object_text(&error, "class"));
-    csv_put_str(&w, object_text(&error, "type"));
-    csv_put_str(&w, object_text(&error, "message"));
-    csv_put_str(&w, object_text(job, "created_at"));
-    csv_put_str(&w, object_text(job, "finished_at"));
-    csv_put_str(&w, object_value(job, "payload", "payload_bytes"));
-    csv_put_str(&w, object_value(job, "result", "result_bytes"));
-    csv_end_row(&w);
+    const struct str cells[COLUMNS_MAX] = {
+        object_text(job, "id"),
+        object_text(job, "task"),
+        object_text(job, "queue"),
+        object_text(job, "state"),
+        object_text(job, "reason"),
+        object_json(job, "attempts"),
+        object_json(job, "max_attempts"),
+        object_text(&error, "class"),
+        object_text(&error, "type"),
+        object_text(&error, "message"),
+        object_text(job, "created_at"),
+        object_text(job, "finished_at"),
+        object_value(job, "payload", "payload_bytes"),
+        object_value(job, "result", "result_bytes"),
+    };
+    put_row(x, cells);
 }
 
 /* ---- All of them ----------------------------------------------------------------------------- */
@@ -125,12 +168,11 @@ static void put_compact(struct exporter *x)
     buf_putc(&x->line, '\n');
 }
 
-/* A job as clients see it. */
 static int write_item(struct exporter *x, const struct object *job, struct redrive_err *err)
 {
     struct json_writer w;
     if (x->format == EXPORT_CSV) {
-        put_csv(x, job);
+        put_item(x, job);
     } else {
         buf_reset(&x->loose);
         json_writer_init(&w, &x->loose);
@@ -142,17 +184,15 @@ static int write_item(struct exporter *x, const struct object *job, struct redri
 
 static int write_job(struct exporter *x, const struct job *job, struct redrive_err *err)
 {
-    RELEASED_BY(arena_release) struct arena arena = {0};
     struct json_writer w;
-    buf_reset(&x->loose);
-    json_writer_init(&w, &x->loose);
     if (x->format == EXPORT_CSV) {
-        view_job(&w, job, NULL);
-        const struct object item = object_of(buf_str(&x->loose), &arena);
-        return write_item(x, &item, err);
+        put_job(x, job);
+    } else {
+        buf_reset(&x->loose);
+        json_writer_init(&w, &x->loose);
+        job_write_json(&w, job, NULL);
+        put_compact(x);
     }
-    job_write_json(&w, job, NULL);
-    put_compact(x);
     return write_line(x, err);
 }
 
@@ -220,7 +260,7 @@ static int export_from(const struct export_source *source, enum export_format fo
     buf_init(&x.line, LINE_MAX_BYTES);
     buf_init(&x.loose, LINE_MAX_BYTES);
     if (format == EXPORT_CSV) {
-        put_csv_names(&x);
+        put_names(&x);
         rc = write_line(&x, err);
     }
     if (rc == 0 && source->pages) {

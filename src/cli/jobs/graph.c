@@ -85,7 +85,7 @@ static bool add_jobs(struct grapher *g, const struct object *jobs, size_t n)
 
 int graph_of(struct answer *answer, struct workflow *ret, struct redrive_err *err)
 {
-    const struct object o = answer_object(answer);
+    const struct object o = answer->object;
     struct grapher g = {.graph = ret};
     struct object *jobs = NULL;
     const size_t n = object_objects(&o, "jobs", &jobs);

@@ -143,20 +143,24 @@ static void cut(struct buf *out, size_t from)
     buf_puts(out, "…");
 }
 
-void job_add_error(struct buf *out, const struct object *error)
+void job_add_error_text(struct buf *out, struct str class, struct str type, struct str message)
 {
-    const struct str type = object_text(error, "type"), message = object_text(error, "message");
     const size_t from = out->len;
-    if (!error->members)
-        return;
     /* The last line of a traceback begins with the type. */
     const bool says_type = type.len > 0 && str_starts_with(message, type);
     if (!says_type)
-        buf_add_str(out, type.len > 0 ? type : object_text(error, "class"));
+        buf_add_str(out, type.len > 0 ? type : class);
     if (message.len > 0 && !says_type)
         buf_puts(out, ": ");
     buf_add_str(out, message);
     cut(out, from);
+}
+
+void job_add_error(struct buf *out, const struct object *error)
+{
+    if (error->members)
+        job_add_error_text(out, object_text(error, "class"), object_text(error, "type"),
+                           object_text(error, "message"));
 }
 
 /* A state of a newer server has no colour. */

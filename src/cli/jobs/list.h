@@ -49,6 +49,7 @@ const char *age_text(int64_t ms, char out[AGE_TEXT_MAX]);
  * with `…` at the end if there is more. Nothing when there was none. */
 #define JOB_ERROR_COLUMNS 200
 void job_add_error(struct buf *out, const struct object *error);
+void job_add_error_text(struct buf *out, struct str class, struct str type, struct str message);
 
 /* A state in its colour: as a cell, and in a text. */
 void job_add_state(struct table *t, struct str state);

@@ -418,6 +418,6 @@ int job_show_run(struct cli *cli, struct session *session, struct redrive_err *e
                          &answer, err);
     if (rc < 0 || cli->globals->json)
         return rc < 0 ? rc : answer_print(cli, &answer, err);
-    const struct object job = answer_object(&answer);
+    const struct object job = answer.object;
     return print_text(cli, &job, session_now_ms(session), err);
 }

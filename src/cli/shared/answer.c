@@ -11,8 +11,8 @@
 #include "core/time/civil.h"
 #include "store/page.h"
 
-/* Lists are as long as a store makes them. */
-static const struct json_limits LIMITS = {.max_bytes = UINT32_MAX};
+/* Lists are as long as a store makes them, and payloads in them as deep as one may be. */
+static const struct json_limits LIMITS = {.max_bytes = UINT32_MAX, .max_depth = JSON_DEPTH_LIMIT};
 
 /* ---- Calling --------------------------------------------------------------------------------- */
 
@@ -27,6 +27,7 @@ static struct api_context context_of(const struct session *session, const struct
         .input = ask->input,
         .arena = arena,
         .now_ms = session_now_ms(session),
+        .tells_places = true,
     };
 }
 
@@ -79,11 +80,38 @@ static int call_there(struct remote *remote, const struct ask *ask, struct buf *
     return rc;
 }
 
-int answer_ask(const struct session *session, const struct ask *ask, struct answer *ret,
-               struct redrive_err *err)
+static int call(const struct session *session, const struct ask *ask, struct answer *ret,
+                struct redrive_err *err)
 {
     return session->remote ? call_there(session->remote, ask, &ret->text, err)
                            : read_here(session, ask, ret, err);
+}
+
+/* `why` is what a reader of JSON has said; no error: memory ran out. */
+static int cannot_read(const struct session *session, const struct redrive_err *why,
+                       struct redrive_err *err)
+{
+    if (why->code == 0 || why->code == REDRIVE_E_NOMEM)
+        return err_nomem(err);
+    (void)err_set(err, REDRIVE_E_PARSE, "the answer%s cannot be read",
+                  session->remote ? " of the server" : "");
+    err_detail(err, "%s", why->message);
+    return REDRIVE_E_PARSE;
+}
+
+int answer_ask(const struct session *session, const struct ask *ask, struct answer *ret,
+               struct redrive_err *err)
+{
+    struct redrive_err why = {0};
+    struct json_member *members;
+    int rc = call(session, ask, ret, err);
+    if (rc < 0)
+        return rc;
+    ret->object.arena = &ret->arena;
+    rc = json_read_members(buf_str(&ret->text), &LIMITS, &ret->arena, &members, &ret->object.n,
+                           &why);
+    ret->object.members = members;
+    return rc < 0 ? cannot_read(session, &why, err) : 0;
 }
 
 static int change_here(struct session *session, const struct ask *ask, struct answer *ret,
@@ -163,7 +191,7 @@ static int ask_for_list(const struct session *session, const struct ask *ask, bo
                         struct answer *ret, struct redrive_err *err)
 {
     struct json_reader r;
-    int rc = answer_ask(session, ask, ret, err);
+    int rc = call(session, ask, ret, err);
     if (rc < 0)
         return rc;
     json_reader_init(&r, buf_str(&ret->text), &LIMITS);
@@ -173,8 +201,9 @@ static int ask_for_list(const struct session *session, const struct ask *ask, bo
     if (rc == 0)
         rc = json_end(&r);
     if (rc < 0) {
-        rc = unpack_error(&r, err);
-        rc = rc < 0 ? rc : err_nomem(err);
+        struct redrive_err why = {0};
+        (void)json_error(&r, &why);
+        rc = cannot_read(session, &why, err);
     }
     json_reader_release(&r);
     return rc;
@@ -249,18 +278,13 @@ struct object object_of(struct str json, struct arena *arena)
 {
     struct json_member *members = NULL;
     size_t n = 0;
-    (void)json_read_members(json, arena, &members, &n, NULL);
+    (void)json_read_members(json, &LIMITS, arena, &members, &n, NULL);
     return (struct object){n > 0 ? members : NULL, n, arena};
 }
 
 struct object answer_item(const struct answer *answer, size_t i, struct arena *arena)
 {
     return object_of(answer->items[i], arena);
-}
-
-struct object answer_object(struct answer *answer)
-{
-    return object_of(buf_str(&answer->text), &answer->arena);
 }
 
 /* The value of a member; absent: it is not there. */
@@ -276,8 +300,7 @@ static struct str value_of(const struct object *o, const char *name)
 static bool find(const struct object *o, const char *name, struct json_reader *r)
 {
     const struct str value = value_of(o, name);
-    if (value.ptr)
-        json_reader_init(r, value, NULL);
+    json_reader_init(r, value, &LIMITS);
     return value.ptr != NULL;
 }
 
@@ -351,7 +374,8 @@ struct str object_json(const struct object *o, const char *name)
     return str_is(value, "null") ? (struct str){0} : value;
 }
 
-/* The value null is like an absent one, but for its length. */
+/* The value null is like an absent one, but for its length. A text is longer in JSON than it was,
+ * and JSON is not: space around it was left out. */
 struct str object_value(const struct object *o, const char *name, const char *bytes)
 {
     struct json_reader r;
@@ -359,7 +383,7 @@ struct str object_value(const struct object *o, const char *name, const char *by
     const int64_t length = object_int(o, bytes);
     if (str_is(value, "null"))
         return length > 0 ? value : (struct str){0};
-    if (value.len == 0 || value.ptr[0] != '"' || length == (int64_t)value.len ||
+    if (value.len == 0 || value.ptr[0] != '"' || length >= (int64_t)value.len ||
         !value_of(o, bytes).ptr)
         return value;
     json_reader_init(&r, value, NULL);

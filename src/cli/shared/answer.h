@@ -8,8 +8,8 @@
  *
  * --json prints the items as they are. Text is made from the members of an object: one that is
  * missing, null or of another type gives the value for "not there", so that a newer server can add
- * words and members, and an older one can lack them. An answer that is no list of objects, or not
- * the whole of it, is REDRIVE_E_PARSE.
+ * words and members, and an older one can lack them. An answer that is no object, or no list of
+ * objects, or not the whole of it, is REDRIVE_E_PARSE. What is answered must not be moved.
  */
 #ifndef CLI_SHARED_ANSWER_H
 #define CLI_SHARED_ANSWER_H
@@ -29,9 +29,17 @@ struct ask {
     struct api_input *input; /* NULL: no parameters */
 };
 
+/* An object of an answer. Texts that members give have the lifetime of the arena. */
+struct object {
+    const struct json_member *members; /* NULL: there is no object */
+    size_t n;
+    struct arena *arena;
+};
+
 struct answer {
     struct buf text;
-    struct str *items; /* of a list: the text of each, in `text` */
+    struct object object; /* what answer_ask was answered; its arena is the answer's */
+    struct str *items;    /* of a list: the text of each, in `text` */
     size_t n;
     struct str next;       /* of a list: where the next page begins; absent: there is none */
     int64_t n_unreadable;  /* of a list: what was left out because it cannot be read, */
@@ -77,13 +85,6 @@ int answer_pages_next(struct answer_pages *pages, const struct answer **ret,
                       struct redrive_err *err);
 void answer_pages_release(struct answer_pages *pages);
 
-/* An object of an answer. Texts that members give have the lifetime of the arena. */
-struct object {
-    const struct json_member *members; /* NULL: there is no object */
-    size_t n;
-    struct arena *arena;
-};
-
 /* How the items of a list are printed: columns as table_init takes them, and the cells of an item.
  * `ctx` is the list's own. */
 struct answer_table {
@@ -107,8 +108,6 @@ int answer_print(struct cli *cli, const struct answer *answer, struct redrive_er
 struct object object_of(struct str json, struct arena *arena);
 /* An item, with its members in the arena. */
 struct object answer_item(const struct answer *answer, size_t i, struct arena *arena);
-/* The object that was answered; its arena is the answer's. */
-struct object answer_object(struct answer *answer);
 
 /* The first item whose member `name` is this text, and that is of this tenant (absent: of any). 1
  * and its number; 0: there is none; or REDRIVE_E_NOMEM. */

@@ -252,7 +252,7 @@ int cron_declare_op_init(struct cron_declare_op *op, const struct engine *e, str
     };
     int rc = check_application(op, err);
     if (rc == 0)
-        rc = json_read_members(json, &op->arena, &members, &n, err);
+        rc = json_read_members(json, NULL, &op->arena, &members, &n, err);
     if (rc == 0 && n > CRON_STORED_MAX) {
         rc = err_set(err, REDRIVE_E_STATE, "there are %zu entries", n);
         err_hint(err, "a tenant has at most %d", CRON_STORED_MAX);

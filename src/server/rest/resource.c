@@ -135,6 +135,7 @@ struct api_context rest_context(struct rest_call *call, struct api_input *input)
         .input = input,
         .arena = http_arena(call->request),
         .now_ms = rest_now_ms(call),
+        .tells_places = (call->principal.scopes & CONFIG_SCOPE_ADMIN) != 0,
     };
 }
 

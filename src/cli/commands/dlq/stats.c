@@ -41,7 +41,7 @@ static void put_counts(const struct object *counts, const char *columns, const s
 
 static int print_stats(struct cli *cli, struct answer *answer, struct redrive_err *err)
 {
-    const struct object stats = answer_object(answer);
+    const struct object stats = answer->object;
     const int64_t total = object_int(&stats, "total_jobs");
     struct buf out;
     buf_init(&out, CLI_OUTPUT_MAX);

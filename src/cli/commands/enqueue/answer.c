@@ -6,9 +6,9 @@
 #include "base/err.h"
 #include "base/time/clock.h"
 #include "base/time/duration.h"
+#include "cli/jobs/change.h"
 #include "cli/jobs/list.h"
 #include "cli/output/term.h"
-#include "cli/shared/answer.h"
 #include "core/state.h"
 #include "store/job_json.h"
 
@@ -71,21 +71,18 @@ int enqueue_print_answer(struct cli *cli, const struct submit_answer *a, struct 
 
 /* ---- Waiting --------------------------------------------------------------------------------- */
 
-static int read_job(struct session *session, const struct job_spec *job, struct answer *ret,
+/* The job that is waited for. */
+struct waited {
+    const char *tenant;
+    const char *id;
+};
+
+static int read_job(const struct session *session, const struct waited *job, struct job_page *ret,
                     struct redrive_err *err)
 {
-    const struct ask ask = {.operation = &API_JOB, .tenant = job->tenant, .name = job->id};
-    answer_release(ret);
-    int rc = answer_ask(session, &ask, ret, err);
+    job_page_release(ret);
+    const int rc = job_find(session, job->tenant, job->id, false, ret, err);
     return rc == REDRIVE_E_NOT_FOUND ? err_set(err, rc, "the job was removed") : rc;
-}
-
-/* The state of the job; one that a newer server has is not an end. */
-static enum redrive_state state_of(struct answer *answer)
-{
-    const struct object job = answer_object(answer);
-    const int state = vocabulary_find(VOCABULARY_STATE, object_text(&job, "state"));
-    return state < 0 ? REDRIVE_STATE_QUEUED : (enum redrive_state)state;
 }
 
 static int not_in_time(enum redrive_state state, int64_t timeout_ms, struct redrive_err *err)
@@ -106,21 +103,18 @@ static int wait_for_change(struct session *session, int64_t ms, struct redrive_e
     return 0;
 }
 
-/* The answer has the job as it was seen last. */
-static int wait_for_end(struct session *session, const struct job_spec *job, int64_t timeout_ms,
-                        struct answer *ret, enum redrive_state *ret_state, struct redrive_err *err)
+/* The page has the job as it was seen last. */
+static int wait_for_end(struct session *session, const struct waited *job, int64_t timeout_ms,
+                        struct job_page *ret, struct redrive_err *err)
 {
     const int64_t until_ms = clock_monotonic_ms() + timeout_ms;
     for (;;) {
         int rc = read_job(session, job, ret, err);
-        if (rc < 0)
+        if (rc < 0 || state_has_ended(ret->jobs[0].status.state))
             return rc;
-        *ret_state = state_of(ret);
-        if (state_has_ended(*ret_state))
-            return 0;
         const int64_t left_ms = until_ms - clock_monotonic_ms();
         if (left_ms <= 0)
-            return not_in_time(*ret_state, timeout_ms, err);
+            return not_in_time(ret->jobs[0].status.state, timeout_ms, err);
         rc = wait_for_change(session, left_ms, err);
         if (rc < 0)
             return rc;
@@ -147,29 +141,20 @@ static int print_end(struct cli *cli, const struct submit_answer *a, struct str 
     return cli_print(cli, &out, err);
 }
 
-static int blame(const struct object *job, enum redrive_state state, struct redrive_err *err)
+static int blame(const struct job_status *status, struct redrive_err *err)
 {
-    const struct object error = object_object(job, "last_error");
-    if (state == REDRIVE_STATE_CANCELLED)
+    if (status->state == REDRIVE_STATE_CANCELLED)
         return err_set(err, REDRIVE_E_CANCELLED, "the job was cancelled");
-    if (state == REDRIVE_STATE_COMPLETED)
+    if (status->state == REDRIVE_STATE_COMPLETED)
         return 0;
-    (void)err_set(err, REDRIVE_E_JOB_FAILED, "the job ended as %s", redrive_state_name(state));
+    (void)err_set(err, REDRIVE_E_JOB_FAILED, "the job ended as %s",
+                  redrive_state_name(status->state));
     RELEASED_BY(buf_release) struct buf why = BUF_MAX(OUTPUT_MAX_BYTES);
-    job_add_error(&why, &error);
+    if (status->error.class_ != REDRIVE_CLASS_SUCCESS)
+        job_add_error_text(&why, str_of(redrive_class_name(status->error.class_)),
+                           status->error.type, status->error.message);
     err_detail(err, "%s", buf_cstr(&why));
     return REDRIVE_E_JOB_FAILED;
-}
-
-static int tell_end(struct cli *cli, const struct submit_answer *a, struct answer *answer,
-                    struct redrive_err *err)
-{
-    const struct object job = answer_object(answer);
-    const bool is_done = a->state == REDRIVE_STATE_COMPLETED;
-    const struct str result =
-        is_done ? object_value(&job, "result", "result_bytes") : (struct str){0};
-    int rc = answer->arena.failed ? err_nomem(err) : print_end(cli, a, result, err);
-    return rc == 0 ? blame(&job, a->state, err) : rc;
 }
 
 /* The id is printed before the wait, so that a user who ends the wait has it. JSON is one object,
@@ -177,14 +162,26 @@ static int tell_end(struct cli *cli, const struct submit_answer *a, struct answe
 int enqueue_wait(struct cli *cli, struct session *session, const struct job_spec *spec,
                  struct submit_answer *a, int64_t timeout_ms, struct redrive_err *err)
 {
-    const struct job_spec job = {
-        .tenant = spec->tenant.len ? spec->tenant : STR(ENGINE_TENANT_DEFAULT), .id = a->id};
-    RELEASED_BY(answer_release) struct answer answer = {0};
+    RELEASED_BY(arena_release) struct arena arena = {0};
+    const struct str tenant = spec->tenant.len ? spec->tenant : STR(ENGINE_TENANT_DEFAULT);
+    const struct waited job = {arena_dup(&arena, tenant), arena_dup(&arena, a->id)};
+    RELEASED_BY(job_page_release) struct job_page page = {0};
     int rc = cli->globals->json ? 0 : enqueue_print_answer(cli, a, err);
+    if (arena.failed)
+        return err_nomem(err);
     if (rc == 0) {
-        rc = wait_for_end(session, &job, timeout_ms, &answer, &a->state, err);
+        rc = wait_for_end(session, &job, timeout_ms, &page, err);
+        if (page.n > 0)
+            a->state = page.jobs[0].status.state;
         if (rc < 0 && cli->globals->json)
             (void)enqueue_print_answer(cli, a, NULL);
     }
-    return rc == 0 ? tell_end(cli, a, &answer, err) : rc;
+    if (rc == 0) {
+        const struct job_status *status = &page.jobs[0].status;
+        const bool is_done = status->state == REDRIVE_STATE_COMPLETED;
+        rc = print_end(cli, a, is_done ? status->result : (struct str){0}, err);
+        if (rc == 0)
+            rc = blame(status, err);
+    }
+    return rc;
 }

@@ -397,7 +397,7 @@ static int look_at_server(struct top_look *look, struct remote *remote, struct r
 
 /* ---- Both ------------------------------------------------------------------------------------ */
 
-/* Those that died last come first, and as many as are shown are on one page. */
+/* Those that died last come first; very large ones may leave fewer on the page. */
 static int look_at_dead(struct top_look *look, struct session *session, struct str tenant,
                         struct redrive_err *err)
 {
