@@ -158,7 +158,9 @@ def test_lists_and_changes_go_on_beside_a_row_that_cannot_be_read(bench):
     bench.damage_row()
     assert sorted(bench.jobs()) == ["a", "c"]
     if bench.is_named:
-        assert "1 job cannot be read and is left out" in bench.command("jobs", "list").stderr
+        warning = bench.command("jobs", "list").stderr
+        assert "1 job cannot be read and is left out" in warning
+        assert re.search("the first: .*job", warning), warning
     bench.redrive("stats")
     bench.redrive("queues", "list")
     assert ("1 job cannot be read" in bench.redrive("doctor", code=1)) == bench.is_named

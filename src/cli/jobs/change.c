@@ -113,8 +113,9 @@ static int find_at_server(const struct session *session, const char *tenant, con
     const struct str text = arena_str(&ret->arena, buf_str(&answer.text));
     const struct object found = object_of(text, &ret->arena);
     struct job *job = arena_alloc(&ret->arena, sizeof *job);
-    if (job)
-        *job = job_of(&found);
+    if (!job)
+        return err_nomem(err);
+    *job = job_of(&found);
     if (ret->arena.failed)
         return err_nomem(err);
     if (job->spec.id.len == 0)

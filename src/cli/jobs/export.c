@@ -94,7 +94,7 @@ static void put_names(struct exporter *x)
 
 static struct str time_text(int64_t at_ms, char out[CLOCK_TEXT_MAX])
 {
-    return at_ms == 0 ? (struct str){0} : str_of(clock_format(at_ms, out));
+    return str_of(at_ms == 0 ? NULL : clock_format(at_ms, out));
 }
 
 /* A job of a store, byte for byte. */
@@ -498,9 +498,9 @@ int export_run(struct cli *cli, struct session *session, struct redrive_err *err
     const struct ask ask = {.operation = &API_JOBS, .input = &input};
     RELEASED_BY(answer_pages_release) struct answer_pages pages;
     struct job_filter filter;
+    answer_pages_init(&pages, session, &ask, (size_t)options->limit, NULL);
     const struct export_source source = {
         .store = session->store, .filter = &filter, .pages = session->remote ? &pages : NULL};
-    answer_pages_init(&pages, session, &ask, (size_t)options->limit, NULL);
     job_select_filter(cli, session_now_ms(session), &filter);
     filter.limit = (size_t)options->limit;
     return to_file ? export_to_file(cli, &source, options, format, err)

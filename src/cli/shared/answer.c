@@ -371,7 +371,7 @@ size_t object_objects(const struct object *o, const char *name, struct object **
 struct str object_json(const struct object *o, const char *name)
 {
     const struct str value = value_of(o, name);
-    return str_is(value, "null") ? (struct str){0} : value;
+    return !str_is(value, "null") ? value : (struct str){0};
 }
 
 /* The value null is like an absent one, but for its length. A text is longer in JSON than it was,
