@@ -159,6 +159,8 @@ static void put_gate(struct shower *s)
     RELEASED_BY(buf_release) struct buf name = BUF_MAX(CLI_OUTPUT_MAX);
     job_add_holder(&name, &gate);
     put_fact(s, "Held by", buf_str(&name));
+    if (buf_failed(&name))
+        s->out->failed = buf_failed(&name);
     put_name(s, "May go");
     if (may_go_ms > s->now_ms) {
         char text[CLOCK_TEXT_MAX], age[AGE_TEXT_MAX];

@@ -278,7 +278,8 @@ struct object object_of(struct str json, struct arena *arena)
 {
     struct json_member *members = NULL;
     size_t n = 0;
-    (void)json_read_members(json, &LIMITS, arena, &members, &n, NULL);
+    if (json_read_members(json, &LIMITS, arena, &members, &n, NULL) == REDRIVE_E_NOMEM)
+        arena->failed = true;
     return (struct object){n > 0 ? members : NULL, n, arena};
 }
 

@@ -104,7 +104,8 @@ int answer_print(struct cli *cli, const struct answer *answer, struct redrive_er
 
 /* ---- Members --------------------------------------------------------------------------------- */
 
-/* The object of a text, which has none if it is no object. */
+/* The object of a text, which has none if it is no object. Where memory runs out, here and in what
+ * follows, the arena has failed. */
 struct object object_of(struct str json, struct arena *arena);
 /* An item, with its members in the arena. */
 struct object answer_item(const struct answer *answer, size_t i, struct arena *arena);
