@@ -185,15 +185,17 @@ def test_concurrency_is_limited_over_all_processes(fleet):
     fleet.configure("tasks:\n  slow: {limits: {concurrency: 3}, " + run_noting(4) + "}\n")
     fleet.work()
     fleet.work()
-    workers = 0
-    for round_ in range(1, 7):  # whoever settles a job is the first to see that there is room for one
+    submitted = 0
+
+    def both_have_worked():  # whoever settles a job is the first to see that there is room for one
+        nonlocal submitted
         fleet.submit("slow", [{"sleep": 0.05}] * 40)
-        all_completed(fleet, 40 * round_)
-        workers = len({entry["pid"] for entry in fleet.seen("start")})
-        if workers > 4:
-            break
+        submitted += 40
+        all_completed(fleet, submitted)
+        return len({entry["pid"] for entry in fleet.seen("start")}) > 4
+
+    wait_for(both_have_worked, "both have worked")
     assert most_at_once(fleet) == 3
-    assert workers > 4, "both have worked"
 
 
 def test_rate_is_limited_over_all_processes(fleet):
