@@ -64,20 +64,27 @@ int job_page_check_readable(const struct job_page *page, struct redrive_err *err
     return REDRIVE_E_CORRUPT;
 }
 
+/* Whether rows that cannot be read have left places free that others could have, or hide whether
+ * there are others. `asked` is the limit that the rows were asked for with. */
+static bool is_unfilled(const struct job_page *page, size_t limit, size_t asked)
+{
+    if (page->more)
+        return page->n < limit;
+    return page->n <= limit && page->n + page->n_unreadable > asked;
+}
+
 int job_page_list(struct store *store, const struct job_filter *filter,
                   int (*list)(struct store *store, const struct job_filter *filter,
                               struct job_page *ret, struct redrive_err *err),
                   struct job_page *ret, struct redrive_err *err)
 {
     struct job_filter wider = *filter;
-    size_t past = 0;
     int rc;
     do {
-        past = 2 * ret->n_unreadable;
-        wider.limit = filter->limit + past;
+        wider.limit = filter->limit + 2 * ret->n_unreadable;
         job_page_release(ret);
         rc = list(store, &wider, ret, err);
-    } while (rc == 0 && ret->n < filter->limit && ret->n_unreadable > past);
+    } while (rc == 0 && is_unfilled(ret, filter->limit, wider.limit));
     if (ret->n > filter->limit) {
         ret->n = filter->limit;
         ret->more = true;

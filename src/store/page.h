@@ -99,7 +99,8 @@ struct job_filter {
 /* For stores: whether a job matches; order, keyset, bound and limit have no say. */
 bool job_filter_matches(const struct job_filter *filter, const struct job *job);
 /* For the SQL stores, whose statements give at most one row more than the limit: calls `list` with
- * a higher limit for as long as rows that cannot be read take the places of others. */
+ * a higher limit for as long as rows that cannot be read take the places of others, the last row's
+ * too, which says whether there are more. */
 int job_page_list(struct store *store, const struct job_filter *filter,
                   int (*list)(struct store *store, const struct job_filter *filter,
                               struct job_page *ret, struct redrive_err *err),
