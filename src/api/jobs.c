@@ -12,10 +12,10 @@
 
 /* ---- Which jobs ------------------------------------------------------------------------------ */
 
-static int refuse_search(struct field_reader *r)
+static int refuse_search(struct field_reader *r, const char *parameter)
 {
     int rc =
-        field_fault(r, "text", REDRIVE_E_DENIED, "only a token with the scope admin may search");
+        field_fault(r, parameter, REDRIVE_E_DENIED, "only a token with the scope admin may search");
     err_detail(r->err, "this server hides values of jobs (redact), and errors may quote them");
     return rc;
 }
@@ -27,8 +27,10 @@ int api_query(const struct api_context *c, unsigned uses, enum job_order order,
     if (c->input)
         c->input->each(c->input->from, job_query_add, ret);
     int rc = job_query_finish(ret);
-    if (rc == 0 && ret->filter.text.len > 0 && c->redact)
-        rc = refuse_search(&ret->reader);
+    if (rc == 0 && c->redact && ret->filter.text.len > 0)
+        rc = refuse_search(&ret->reader, "text");
+    else if (rc == 0 && c->redact && ret->filter.error_type.len > 0)
+        rc = refuse_search(&ret->reader, "type");
     if (rc < 0 && c->input)
         (void)str_copy(c->input->at_fault, sizeof c->input->at_fault, str_of(ret->reader.place));
     return rc;
