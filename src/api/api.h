@@ -24,30 +24,36 @@
 #include "redrive.h"
 #include "store/store.h"
 
-/* The parameters that an operation is given. `each` hands them over one by one until one is
- * refused, for which `take` returns false. */
+/* What an operation is given besides the name in its path. `each` hands parameters over one by one
+ * until one is refused, for which `take` returns false. */
 typedef bool (*api_take_fn)(struct str name, struct str value, void *ctx);
 struct api_input {
-    void (*each)(void *from, api_take_fn take, void *ctx);
+    void (*each)(void *from, api_take_fn take, void *ctx); /* NULL: there are no parameters */
     void *from;
-    char at_fault[FIELD_PLACE_MAX]; /* after a failure: the parameter; "": it is none of them */
+    struct str body; /* absent or empty: there is none */
+    /* After a failure: the parameter, or the place in the body; "": it is none of them. */
+    char at_fault[FIELD_PLACE_MAX];
 };
 
 struct api_context {
-    struct store *store; /* NULL for a change */
+    struct store *store; /* NULL for a change, unless its `begin` waits */
     const struct config *config;
     const struct config_strings *redact; /* hidden from the client (redact.h); NULL: nothing */
-    struct str tenant;       /* the operation is about this tenant; absent: about all tenants */
-    struct str name;         /* in place of the placeholder of the path */
-    struct api_input *input; /* NULL: there are no parameters */
-    struct arena *arena;     /* for as long as the answer is made */
+    struct str tenant;           /* the operation is about this tenant; absent: about all tenants */
+    struct str name;             /* in place of the placeholder of the path */
+    struct api_input *input;     /* NULL: neither parameters nor a body */
+    const struct engine *engine; /* that will do a change; NULL for a read */
+    struct arena *arena;         /* for as long as the answer is made */
     int64_t now_ms;
     bool tells_places; /* the client may know of files and addresses in errors */
 };
 
-/* A change that is under way. The change borrows the tenant and the name of its context. */
+/* A change that is under way. It borrows the texts of its context, which live until api_end has
+ * answered; it may be in the context's arena itself. */
 struct api_change {
     const struct operation *operation;
+    struct arena *arena; /* that of the context */
+    int status;          /* of an HTTP answer that is no failure; 204: nothing is written */
     union {
         struct op op; /* the other members begin with one */
         struct pause_op pause;
@@ -55,20 +61,31 @@ struct api_change {
     };
 };
 
+enum api_method {
+    API_GET,
+    API_POST,
+    API_PUT,
+    API_PATCH,
+    API_DELETE
+};
+
 struct operation {
+    enum api_method method;  /* API_GET of a read, and no other of a change */
     const char *path;        /* below /v1: "/queues/{queue}/pause" */
     enum config_scope scope; /* the scope that a client needs */
-    /* A read, which is a GET. */
+    /* A read. */
     int (*read)(const struct api_context *c, struct json_writer *w, struct redrive_err *err);
-    /* A change, which is a POST. A path without a placeholder has the name in `parameter` of the
-     * query. */
-    void (*begin)(const struct api_context *c, struct api_change *change);
+    /* A change: makes its operation of the engine, or refuses. A path without a placeholder has the
+     * name in `parameter` of the query. */
+    int (*begin)(const struct api_context *c, struct api_change *change, struct redrive_err *err);
     const char *parameter;
+    bool begin_waits; /* `begin` reads files, or the store: not on a thread that must not wait */
     /* Looks at the change after a commit, also after one that failed. Returns API_ANSWERED,
-     * API_GOES_ON, or the code of a refusal; then `ret_field` is the parameter at fault, or NULL.
-     */
+     * API_GOES_ON, or the code of a refusal; then `ret_field` is the parameter at fault (a literal,
+     * or in the arena), or NULL. */
     int (*end)(struct api_change *change, struct json_writer *w, const char **ret_field,
                struct redrive_err *err);
+    void (*release)(struct api_change *change); /* what `begin` has made; NULL: nothing */
     int variant; /* tells operations apart that share their functions */
 };
 
@@ -77,8 +94,13 @@ enum {
     API_GOES_ON = 1,  /* the change must be committed once more */
 };
 
-void api_begin(const struct operation *operation, const struct api_context *c,
-               struct api_change *ret);
+/* Begins a change. After a refusal nothing is under way, and the input says what was at fault. */
+int api_begin(const struct operation *operation, const struct api_context *c,
+              struct api_change *ret, struct redrive_err *err);
+/* The change after a commit, as `end` of its row: unless the change goes on it is over, and what it
+ * has made is released. */
+int api_end(struct api_change *change, struct json_writer *w, const char **ret_field,
+            struct redrive_err *err);
 
 /* ---- Queues, breakers, limits (control.c) ---------------------------------------------------- */
 

@@ -17,11 +17,31 @@ void api_end_items(struct json_writer *w, const char *next)
     json_end_object(w);
 }
 
-void api_begin(const struct operation *operation, const struct api_context *c,
-               struct api_change *ret)
+static void release(struct api_change *change)
+{
+    if (change->operation->release)
+        change->operation->release(change);
+}
+
+int api_begin(const struct operation *operation, const struct api_context *c,
+              struct api_change *ret, struct redrive_err *err)
 {
     ret->operation = operation;
-    operation->begin(c, ret);
+    ret->arena = c->arena;
+    ret->status = 200;
+    int rc = operation->begin(c, ret, err);
+    if (rc < 0)
+        release(ret);
+    return rc;
+}
+
+int api_end(struct api_change *change, struct json_writer *w, const char **ret_field,
+            struct redrive_err *err)
+{
+    int rc = change->operation->end(change, w, ret_field, err);
+    if (rc != API_GOES_ON)
+        release(change);
+    return rc;
 }
 
 /* An engine refuses names that are none. */
@@ -63,9 +83,12 @@ static int read_queues(const struct api_context *c, struct json_writer *w, struc
     return 0;
 }
 
-static void begin_pause(const struct api_context *c, struct api_change *change)
+static int begin_pause(const struct api_context *c, struct api_change *change,
+                       struct redrive_err *err)
 {
+    (void)err;
     pause_op_init(&change->pause, c->tenant, c->name, change->operation == &API_PAUSE);
+    return 0;
 }
 
 static int end_pause(struct api_change *change, struct json_writer *w, const char **ret_field,
@@ -87,11 +110,13 @@ static int end_pause(struct api_change *change, struct json_writer *w, const cha
 
 const struct operation API_QUEUES = {
     .path = QUEUES, .scope = CONFIG_SCOPE_READ, .read = read_queues};
-const struct operation API_PAUSE = {.path = QUEUES "/{queue}/pause",
+const struct operation API_PAUSE = {.method = API_POST,
+                                    .path = QUEUES "/{queue}/pause",
                                     .scope = CONFIG_SCOPE_ADMIN,
                                     .begin = begin_pause,
                                     .end = end_pause};
-const struct operation API_RESUME = {.path = QUEUES "/{queue}/resume",
+const struct operation API_RESUME = {.method = API_POST,
+                                     .path = QUEUES "/{queue}/resume",
                                      .scope = CONFIG_SCOPE_ADMIN,
                                      .begin = begin_pause,
                                      .end = end_pause};
@@ -117,11 +142,14 @@ static int read_breakers(const struct api_context *c, struct json_writer *w,
 }
 
 /* There would be nothing to reset, and a failure of what does not run means nothing. */
-static void begin_move(const struct api_context *c, struct api_change *change)
+static int begin_move(const struct api_context *c, struct api_change *change,
+                      struct redrive_err *err)
 {
+    (void)err;
     const enum breaker_verb verb = (enum breaker_verb)change->operation->variant;
     breaker_op_init(&change->breaker, c->tenant, c->name, verb);
     change->breaker.known_only = verb == BREAKER_RESET || verb == BREAKER_SIMULATE_FAILURE;
+    return 0;
 }
 
 /* The list has the whole. */
@@ -150,10 +178,10 @@ static int end_move(struct api_change *change, struct json_writer *w, const char
 }
 
 #define BREAKERS "/retry/circuit-breakers"
-#define MOVE(where, verb)                                                                   \
-    {                                                                                       \
-        .path = (where), .scope = CONFIG_SCOPE_ADMIN, .begin = begin_move, .end = end_move, \
-        .variant = (verb),                                                                  \
+#define MOVE(where, verb)                                                                      \
+    {                                                                                          \
+        .method = API_POST, .path = (where), .scope = CONFIG_SCOPE_ADMIN, .begin = begin_move, \
+        .end = end_move, .variant = (verb),                                                    \
     }
 
 const struct operation API_BREAKERS = {
@@ -161,7 +189,8 @@ const struct operation API_BREAKERS = {
 const struct operation API_BREAKER_RESET = MOVE(BREAKERS "/{type}/reset", BREAKER_RESET);
 const struct operation API_BREAKER_TRIP = MOVE(BREAKERS "/{type}/trip", BREAKER_TRIP);
 const struct operation API_BREAKER_DISABLE = MOVE(BREAKERS "/{type}/disable", BREAKER_DISABLE);
-const struct operation API_BREAKER_FAILURE = {.path = "/retry/simulate-failure",
+const struct operation API_BREAKER_FAILURE = {.method = API_POST,
+                                              .path = "/retry/simulate-failure",
                                               .parameter = "task_type",
                                               .scope = CONFIG_SCOPE_ADMIN,
                                               .begin = begin_move,

@@ -154,7 +154,7 @@ static void hand_in_claim(struct rest_call *call)
 static void hand_in_job(struct rest_call *call)
 {
     const struct rest_route *route = REST_JOBS;
-    while (route->method != HTTP_POST || strcmp(rest_route_path(route), "/jobs") != 0)
+    while (rest_route_method(route) != HTTP_POST || strcmp(rest_route_path(route), "/jobs") != 0)
         route++;
     route->own_run(call);
     sem_post(&started);

@@ -25,6 +25,7 @@ static struct api_context context_of(const struct session *session, const struct
         .tenant = ask->tenant,
         .name = ask->name,
         .input = ask->input,
+        .engine = ask->operation->read ? NULL : session_engine(session),
         .arena = arena,
         .now_ms = session_now_ms(session),
         .tells_places = true,
@@ -65,25 +66,31 @@ static bool add_parameter(struct str name, struct str value, void *path)
     return true;
 }
 
-static int call_there(struct remote *remote, const struct ask *ask, struct buf *text,
+static int call_there(struct remote *remote, const struct ask *ask, struct answer *ret,
                       struct redrive_err *err)
 {
+    static const char *const METHODS[] = {[API_GET] = "GET",
+                                          [API_POST] = "POST",
+                                          [API_PUT] = "PUT",
+                                          [API_PATCH] = "PATCH",
+                                          [API_DELETE] = "DELETE"};
+    const struct str body = ask->input ? ask->input->body : (struct str){0};
     struct http_answer answer;
     RELEASED_BY(buf_release) struct buf path = BUF_MAX(REMOTE_PATH_MAX);
     write_path(ask->operation, ask->name, &path);
-    if (ask->input)
+    if (ask->input && ask->input->each)
         ask->input->each(ask->input->from, add_parameter, &path);
     http_answer_init(&answer);
-    int rc = remote_call(remote, ask->operation->read ? "GET" : "POST", &path, (struct str){0},
-                         &answer, err);
-    *text = answer.body;
+    int rc = remote_call(remote, METHODS[ask->operation->method], &path, body, &answer, err);
+    ret->text = answer.body;
+    ret->status = answer.status;
     return rc;
 }
 
 static int call(const struct session *session, const struct ask *ask, struct answer *ret,
                 struct redrive_err *err)
 {
-    return session->remote ? call_there(session->remote, ask, &ret->text, err)
+    return session->remote ? call_there(session->remote, ask, ret, err)
                            : read_here(session, ask, ret, err);
 }
 
@@ -99,45 +106,55 @@ static int cannot_read(const struct session *session, const struct redrive_err *
     return REDRIVE_E_PARSE;
 }
 
-int answer_ask(const struct session *session, const struct ask *ask, struct answer *ret,
-               struct redrive_err *err)
+static int read_object(const struct session *session, struct answer *answer,
+                       struct redrive_err *err)
 {
     struct redrive_err why = {0};
-    struct json_member *members;
-    int rc = call(session, ask, ret, err);
-    if (rc < 0)
-        return rc;
-    ret->object.arena = &ret->arena;
-    rc = json_read_members(buf_str(&ret->text), &LIMITS, &ret->arena, &members, &ret->object.n,
-                           &why);
-    ret->object.members = members;
+    struct json_member *members = NULL;
+    answer->object.arena = &answer->arena;
+    int rc = json_read_members(buf_str(&answer->text), &LIMITS, &answer->arena, &members,
+                               &answer->object.n, &why);
+    answer->object.members = members;
     return rc < 0 ? cannot_read(session, &why, err) : 0;
 }
 
+int answer_ask(const struct session *session, const struct ask *ask, struct answer *ret,
+               struct redrive_err *err)
+{
+    int rc = call(session, ask, ret, err);
+    return rc < 0 ? rc : read_object(session, ret, err);
+}
+
+/* Of a commit that failed, `api_end` says what that means. */
 static int change_here(struct session *session, const struct ask *ask, struct answer *ret,
                        struct redrive_err *err)
 {
     struct api_change change = {0};
+    struct redrive_err why = {0};
     struct json_writer w;
     const char *field;
     const struct api_context context = context_of(session, ask, &ret->arena);
-    int rc = API_GOES_ON;
     buf_init(&ret->text, HTTP_CLIENT_BODY_MAX);
     json_writer_init(&w, &ret->text);
-    api_begin(ask->operation, &context, &change);
-    while (rc == API_GOES_ON) {
-        rc = session_apply(session, &change.op, err);
-        if (rc == 0)
-            rc = ask->operation->end(&change, &w, &field, err);
-    }
+    int rc = api_begin(ask->operation, &context, &change, err);
+    if (rc < 0)
+        return rc;
+    do {
+        change.op.code = session_apply(session, &change.op, &change.op.err);
+        rc = api_end(&change, &w, &field, &why);
+    } while (rc == API_GOES_ON);
+    ret->status = change.status;
+    if (rc < 0 && err)
+        *err = why;
     return rc == 0 && buf_failed(&ret->text) ? err_nomem(err) : rc;
 }
 
 int answer_change(struct session *session, const struct ask *ask, struct answer *ret,
                   struct redrive_err *err)
 {
-    return session->remote ? call_there(session->remote, ask, &ret->text, err)
-                           : change_here(session, ask, ret, err);
+    int rc = session->remote ? call_there(session->remote, ask, ret, err)
+                             : change_here(session, ask, ret, err);
+    return rc < 0 || ret->status == 204 ? rc : read_object(session, ret, err);
 }
 
 void answer_release(struct answer *answer)

@@ -26,7 +26,7 @@ struct ask {
     const struct operation *operation;
     struct str tenant; /* whose things, in a store; absent: everybody's; at a server the token's */
     struct str name;   /* in place of the placeholder of the path */
-    struct api_input *input; /* NULL: no parameters */
+    struct api_input *input; /* NULL: neither parameters nor a body */
 };
 
 /* An object of an answer. Texts that members give have the lifetime of the arena. */
@@ -38,7 +38,8 @@ struct object {
 
 struct answer {
     struct buf text;
-    struct object object; /* what answer_ask was answered; its arena is the answer's */
+    int status;           /* of a change, as HTTP has it; 204: there is no text */
+    struct object object; /* of answer_ask and answer_change; its arena is the answer's */
     struct str *items;    /* of a list: the text of each, in `text` */
     size_t n;
     struct str next;       /* of a list: where the next page begins; absent: there is none */
@@ -53,7 +54,7 @@ int answer_ask(const struct session *session, const struct ask *ask, struct answ
 /* or with a whole list. An answer is to be released in any case. */
 int answer_read(const struct session *session, const struct operation *operation, struct str tenant,
                 struct answer *ret, struct redrive_err *err);
-/* The same of a change, whose answer is one object. */
+/* The same of a change, whose answer is one object, or nothing (204). */
 int answer_change(struct session *session, const struct ask *ask, struct answer *ret,
                   struct redrive_err *err);
 void answer_release(struct answer *answer);

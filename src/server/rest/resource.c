@@ -125,7 +125,8 @@ static void each_parameter(void *request, api_take_fn take, void *ctx)
 
 struct api_context rest_context(struct rest_call *call, struct api_input *input)
 {
-    *input = (struct api_input){.each = each_parameter, .from = call->request};
+    *input = (struct api_input){
+        .each = each_parameter, .from = call->request, .body = http_body(call->request)};
     return (struct api_context){
         .store = call->store,
         .config = call->config,
@@ -133,6 +134,7 @@ struct api_context rest_context(struct rest_call *call, struct api_input *input)
         .tenant = call->principal.tenant,
         .name = call->params[0],
         .input = input,
+        .engine = committer_engine(call->rest->committer),
         .arena = http_arena(call->request),
         .now_ms = rest_now_ms(call),
         .tells_places = (call->principal.scopes & CONFIG_SCOPE_ADMIN) != 0,
@@ -253,9 +255,9 @@ void rest_header(struct rest_call *call, const char *name, const char *value)
 
 struct audit rest_audit_of(struct rest_call *call)
 {
-    const char *action =
-        arena_printf(http_arena(call->request), "%s %s", http_method_name(call->route->method),
-                     rest_route_path(call->route));
+    const char *action = arena_printf(http_arena(call->request), "%s %s",
+                                      http_method_name(rest_route_method(call->route)),
+                                      rest_route_path(call->route));
     return (struct audit){
         .interface = "http",
         .token = call->principal.name,

@@ -81,8 +81,8 @@ static void try_route(const struct rest_route *route, struct str path, enum http
         return;
     if (match->methods == 0 || n < match->n_params)
         *match = (struct match){.n_params = n};
-    match->methods |= 1u << route->method;
-    if (route->method != method)
+    match->methods |= 1u << rest_route_method(route);
+    if (rest_route_method(route) != method)
         return;
     match->route = route;
     memcpy(match->params, params, n * sizeof params[0]);
@@ -258,25 +258,30 @@ static void end_change(struct rest_call *call, struct op *op)
     struct api_change *change = (struct api_change *)((char *)op - offsetof(struct api_change, op));
     struct redrive_err err = {0};
     const char *field = NULL;
-    int rc = change->operation->end(change, rest_json(call), &field, &err);
+    int rc = api_end(change, rest_json(call), &field, &err);
     if (rc < 0)
         rest_fail(call, &err, field);
     else if (rc == API_GOES_ON)
         rest_commit(call, op, end_change);
+    else if (change->status == 204)
+        rest_send_empty(call, 204);
     else
-        rest_send(call, 200);
+        rest_send(call, change->status);
 }
 
 static void run_change(struct rest_call *call, struct api_context *context)
 {
     const struct operation *operation = call->route->operation;
     struct api_change *change = kit_alloc(call, sizeof *change);
+    struct redrive_err err = {0};
     if (!change)
         return;
     if (operation->parameter)
         context->name = http_query(call->request, operation->parameter);
-    api_begin(operation, context, change);
-    rest_commit(call, &change->op, end_change);
+    if (api_begin(operation, context, change, &err) < 0)
+        kit_fail(call, &err, context->input->at_fault);
+    else
+        rest_commit(call, &change->op, end_change);
 }
 
 void rest_route_run(struct rest_call *call)
@@ -323,7 +328,7 @@ static const struct config *take_config(struct rest *rest, struct http_request *
 /* Only methods that change something have a body. */
 static bool takes_body(const struct rest_route *route)
 {
-    return rest_route_scope(route) != 0 && route->method != HTTP_GET;
+    return rest_route_scope(route) != 0 && rest_route_method(route) != HTTP_GET;
 }
 
 /* On the server's thread, which alone can tell. */

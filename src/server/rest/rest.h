@@ -46,16 +46,26 @@ struct run_times;
 typedef void (*rest_fn)(struct rest_call *call);
 
 struct rest_route {
-    enum http_method method;
+    enum http_method own_method;
     const char *own_path;        /* "/jobs/{id}/retry" */
     enum config_scope own_scope; /* 0: every client */
     bool own_reads;              /* runs on a reader thread: it may use rest_store and may wait */
     rest_fn own_run;             /* else it runs on the server's thread and must not wait */
     bool outlives_store; /* it has an answer of its own while the store is known to be away */
-    /* In place of what is its own: scope and answer are those of the operation, and the path too,
-     * unless the route has another. */
+    /* In place of what is its own: method, scope and answer are those of the operation, and the
+     * path too, unless the route has another. */
     const struct operation *operation;
 };
+
+static inline enum http_method rest_route_method(const struct rest_route *route)
+{
+    static const enum http_method OF[] = {[API_GET] = HTTP_GET,
+                                          [API_POST] = HTTP_POST,
+                                          [API_PUT] = HTTP_PUT,
+                                          [API_PATCH] = HTTP_PATCH,
+                                          [API_DELETE] = HTTP_DELETE};
+    return route->operation ? OF[route->operation->method] : route->own_method;
+}
 
 static inline const char *rest_route_path(const struct rest_route *route)
 {
@@ -67,7 +77,8 @@ static inline enum config_scope rest_route_scope(const struct rest_route *route)
 }
 static inline bool rest_route_reads(const struct rest_route *route)
 {
-    return route->operation ? route->operation->read != NULL : route->own_reads;
+    return route->operation ? route->operation->read || route->operation->begin_waits
+                            : route->own_reads;
 }
 /* Answers the call as its route does. */
 void rest_route_run(struct rest_call *call);

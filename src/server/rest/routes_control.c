@@ -41,15 +41,15 @@ static void get_history(struct rest_call *call)
 }
 
 const struct rest_route REST_CONTROL[] = {
-    {HTTP_GET, .operation = &API_QUEUES},
-    {HTTP_POST, .operation = &API_PAUSE},
-    {HTTP_POST, .operation = &API_RESUME},
-    {HTTP_GET, .operation = &API_LIMITS},
-    {HTTP_GET, .operation = &API_BREAKERS},
+    {.operation = &API_QUEUES},
+    {.operation = &API_PAUSE},
+    {.operation = &API_RESUME},
+    {.operation = &API_LIMITS},
+    {.operation = &API_BREAKERS},
     {HTTP_GET, "/retry/circuit-breakers/history", CONFIG_SCOPE_READ, true, get_history},
-    {HTTP_POST, .operation = &API_BREAKER_RESET},
-    {HTTP_POST, .operation = &API_BREAKER_TRIP},
-    {HTTP_POST, .operation = &API_BREAKER_DISABLE},
-    {HTTP_POST, .operation = &API_BREAKER_FAILURE},
+    {.operation = &API_BREAKER_RESET},
+    {.operation = &API_BREAKER_TRIP},
+    {.operation = &API_BREAKER_DISABLE},
+    {.operation = &API_BREAKER_FAILURE},
     {0},
 };

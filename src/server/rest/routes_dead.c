@@ -287,15 +287,15 @@ static void delete_retry(struct rest_call *call)
 #define RETRIES LETTERS "/retries"
 
 const struct rest_route REST_DEAD[] = {
-    {HTTP_GET, .operation = &API_DEAD_LETTERS},
-    {HTTP_GET, .operation = &API_DEAD_GROUPS},
-    {HTTP_GET, .operation = &API_DEAD_STATS},
-    {HTTP_GET, LETTERS "/{id}", .operation = &API_DEAD_LETTER},
+    {.operation = &API_DEAD_LETTERS},
+    {.operation = &API_DEAD_GROUPS},
+    {.operation = &API_DEAD_STATS},
+    {.own_path = LETTERS "/{id}", .operation = &API_DEAD_LETTER},
     {HTTP_PATCH, LETTERS "/{id}", CONFIG_SCOPE_ADMIN, false, patch_letter},
     {HTTP_DELETE, LETTERS "/{id}", CONFIG_SCOPE_ADMIN, false, delete_letter},
     {HTTP_POST, LETTERS "/{id}/retry", CONFIG_SCOPE_ADMIN, false, retry_letter},
     /* The same for every id, also one that is a word of the paths above. */
-    {HTTP_GET, .operation = &API_DEAD_LETTER},
+    {.operation = &API_DEAD_LETTER},
     {HTTP_PATCH, LETTERS "/by-id/{id}", CONFIG_SCOPE_ADMIN, false, patch_letter},
     {HTTP_DELETE, LETTERS "/by-id/{id}", CONFIG_SCOPE_ADMIN, false, delete_letter},
     {HTTP_POST, LETTERS "/by-id/{id}/retry", CONFIG_SCOPE_ADMIN, false, retry_letter},

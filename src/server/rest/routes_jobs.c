@@ -269,12 +269,12 @@ static void post_task(struct rest_call *call)
 }
 
 const struct rest_route REST_JOBS[] = {
-    {.method = HTTP_GET, .operation = &API_JOBS},
-    {.method = HTTP_GET, .operation = &API_JOB},
-    {.method = HTTP_GET, .operation = &API_WORKFLOW},
-    {.method = HTTP_DELETE, "/jobs/{id}", CONFIG_SCOPE_ADMIN, false, delete_job},
-    {.method = HTTP_POST, "/jobs/{id}/retry", CONFIG_SCOPE_ADMIN, false, retry_job},
-    {.method = HTTP_POST, "/jobs", CONFIG_SCOPE_ENQUEUE, false, post_jobs},
-    {.method = HTTP_POST, "/tasks/{task}", CONFIG_SCOPE_ENQUEUE, false, post_task},
+    {.operation = &API_JOBS},
+    {.operation = &API_JOB},
+    {.operation = &API_WORKFLOW},
+    {HTTP_DELETE, "/jobs/{id}", CONFIG_SCOPE_ADMIN, false, delete_job},
+    {HTTP_POST, "/jobs/{id}/retry", CONFIG_SCOPE_ADMIN, false, retry_job},
+    {HTTP_POST, "/jobs", CONFIG_SCOPE_ENQUEUE, false, post_jobs},
+    {HTTP_POST, "/tasks/{task}", CONFIG_SCOPE_ENQUEUE, false, post_task},
     {0},
 };
