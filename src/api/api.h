@@ -19,6 +19,7 @@
 #include "base/json/writer.h"
 #include "base/mem/arena.h"
 #include "config/config.h"
+#include "engine/verbs/change.h"
 #include "engine/verbs/control.h"
 #include "fields/field.h"
 #include "redrive.h"
@@ -48,6 +49,11 @@ struct api_context {
     bool tells_places; /* the client may know of files and addresses in errors */
 };
 
+struct job_change {
+    struct change_op op;
+    struct change_item item;
+};
+
 /* A change that is under way. It borrows the texts of its context, which live until api_end has
  * answered; it may be in the context's arena itself. */
 struct api_change {
@@ -58,6 +64,7 @@ struct api_change {
         struct op op; /* the other members begin with one */
         struct pause_op pause;
         struct breaker_op breaker;
+        struct job_change job;
     };
 };
 
@@ -137,12 +144,25 @@ extern const struct operation API_JOB;
 /* The jobs that edges connect with this one. */
 extern const struct operation API_WORKFLOW;
 
-/* ---- Dead letters (dead.c) ------------------------------------------------------------------- */
+/* {"id":…,"tenant":…,"state":…} of a job after its change (change.c). REDRIVE_E_STATE, with the
+ * state that it is in, when the change is not possible from there.
+ *
+ * A job that waits for its time runs now, a dead or failed one is redriven. */
+extern const struct operation API_CANCEL;
+extern const struct operation API_RETRY;
+
+/* ---- Dead letters (dead.c, change.c)
+ * ------------------------------------------------------------------- */
 
 extern const struct operation API_DEAD_LETTERS; /* as API_JOBS, those that died last first */
 extern const struct operation API_DEAD_LETTER;
 extern const struct operation API_DEAD_GROUPS; /* by fingerprint, the largest first */
 extern const struct operation API_DEAD_STATS;  /* counts by class, reason, task and type */
+
+/* As the changes of jobs; of other jobs than dead letters REDRIVE_E_STATE. */
+extern const struct operation API_RETRY_LETTER;
+extern const struct operation API_EDIT_LETTER;   /* the body is {"payload":…} */
+extern const struct operation API_REMOVE_LETTER; /* for good; answers with nothing */
 
 /* ---- For operations -------------------------------------------------------------------------- */
 
@@ -156,13 +176,18 @@ typedef void (*api_view_fn)(struct json_writer *w, const struct job *job,
 int api_write_page(const struct api_context *c, const struct job_filter *filter, api_view_fn view,
                    struct json_writer *w, struct redrive_err *err);
 
-/* The job of the context's name; with `states` (bit mask; 0: any, else dead letters) only in one of
- * these. */
+/* The job of the context's name. With `states` (bit mask; 0: any, else dead letters) a job in
+ * another state is REDRIVE_E_STATE. */
 int api_find_job(const struct api_context *c, uint32_t states, struct job_page *ret,
                  struct redrive_err *err);
 /* The same with all there is to tell about it. */
 int api_write_job(const struct api_context *c, uint32_t states, struct json_writer *w,
                   struct redrive_err *err);
+
+/* Why there is no job, or no dead letter (`letter`), of an id; REDRIVE_E_NOT_FOUND. */
+int api_not_there(struct str id, bool letter, struct redrive_err *err);
+/* Why a job is none of the dead letters; REDRIVE_E_STATE. */
+int api_no_letter(struct str id, enum redrive_state state, struct redrive_err *err);
 
 /* What redaction may take for one answer, of redactor.work: about two seconds. */
 #define API_WORK_MAX (5ull * REDACT_WORK_MAX)

@@ -143,10 +143,16 @@ static int ambiguous(struct str id, const struct job_page *page, struct redrive_
     return REDRIVE_E_USAGE;
 }
 
-static int not_there(struct str id, const char *what, struct redrive_err *err)
+int api_not_there(struct str id, bool letter, struct redrive_err *err)
 {
-    return err_set(err, REDRIVE_E_NOT_FOUND, "there is no %s '%.*s'", what,
-                   (int)(id.len < 100 ? id.len : 100), id.ptr);
+    return err_set(err, REDRIVE_E_NOT_FOUND, "there is no %s '%.*s'",
+                   letter ? "dead letter" : "job", (int)(id.len < 100 ? id.len : 100), id.ptr);
+}
+
+int api_no_letter(struct str id, enum redrive_state state, struct redrive_err *err)
+{
+    return err_set(err, REDRIVE_E_STATE, "job '%.*s' is no dead letter: it is %s",
+                   (int)(id.len < 100 ? id.len : 100), id.ptr, redrive_state_name(state));
 }
 
 int api_find_job(const struct api_context *c, uint32_t states, struct job_page *ret,
@@ -160,11 +166,10 @@ int api_find_job(const struct api_context *c, uint32_t states, struct job_page *
         return rc;
     if (ret->n > 1)
         return ambiguous(id, ret, err);
-    if (states == 0)
-        return ret->n == 1 ? 0 : not_there(id, "job", err);
-    return ret->n == 1 && (states >> ret->jobs[0].status.state & 1)
-               ? 0
-               : not_there(id, "dead letter", err);
+    if (ret->n == 0)
+        return api_not_there(id, states != 0, err);
+    const enum redrive_state state = ret->jobs[0].status.state;
+    return states == 0 || states >> state & 1 ? 0 : api_no_letter(id, state, err);
 }
 
 static int read_around(const struct api_context *c, const struct job *job, struct whole_job *whole,

@@ -13,9 +13,6 @@
 #include "core/state.h"
 #include "engine/verbs/change.h"
 
-static const char *const VERBS[] = {
-    [JOB_CANCEL] = "cancel", [JOB_RETRY] = "retry", [JOB_REMOVE] = "remove"};
-
 /* ---- Jobs by id ------------------------------------------------------------------------------ */
 
 const struct field JOB_BY_ID_OPTIONS[] = {
@@ -32,26 +29,22 @@ static int not_found(const char *tenant, const char *id, struct redrive_err *err
     return REDRIVE_E_NOT_FOUND;
 }
 
-/* A job of several tenants: which one is meant? */
-static int ambiguous(struct redrive_err *err)
-{
-    err_hint(err, "say whose it is: --tenant NAME");
-    return REDRIVE_E_USAGE;
-}
-
-static int check_dead(const char *id, struct str state, struct redrive_err *err)
-{
-    if (str_is(state, redrive_state_name(REDRIVE_STATE_DEAD_LETTER)))
-        return 0;
-    err_set(err, REDRIVE_E_STATE, "job %s is no dead letter: it is %.*s", id, (int)state.len,
-            state.ptr);
-    err_hint(err, "see `redrive jobs show %s`", id);
-    return REDRIVE_E_STATE;
-}
-
 static int check_id(const char *id, struct redrive_err *err)
 {
     return *id ? 0 : err_set(err, REDRIVE_E_USAGE, "the id of the job is empty");
+}
+
+/* What a person can do about a job that is not found, or not what it must be. */
+static int explain(const struct session *session, const char *tenant, const char *id, int rc,
+                   struct redrive_err *err)
+{
+    if (rc == REDRIVE_E_NOT_FOUND)
+        return not_found(tenant, id, err);
+    if (rc == REDRIVE_E_USAGE && !session->remote)
+        err_hint(err, "say whose it is: --tenant NAME");
+    else if (rc == REDRIVE_E_STATE && !err->hint[0])
+        err_hint(err, "see `redrive jobs show %s`", id);
+    return rc;
 }
 
 int job_ask(const struct session *session, const struct operation *operation, const char *tenant,
@@ -62,25 +55,20 @@ int job_ask(const struct session *session, const struct operation *operation, co
     if (rc < 0)
         return rc;
     rc = answer_ask(session, &ask, ret, err);
-    if (rc == REDRIVE_E_NOT_FOUND)
-        return not_found(tenant, id, err);
-    return rc == REDRIVE_E_USAGE && !session->remote ? ambiguous(err) : rc;
+    return rc < 0 ? explain(session, tenant, id, rc, err) : 0;
 }
 
-int job_ask_all(const struct session *session, const char *tenant, const char *id,
-                bool must_be_dead, struct answer *ret, struct redrive_err *err)
+int job_change(struct session *session, const struct operation *operation, const char *tenant,
+               const char *id, struct str body, struct answer *ret, struct redrive_err *err)
 {
-    const struct operation *operation = must_be_dead ? &API_DEAD_LETTER : &API_JOB;
-    int rc = job_ask(session, operation, tenant, id, ret, err);
-    if (rc != REDRIVE_E_NOT_FOUND || !must_be_dead)
-        return rc;
-    /* Is there a job of that id, and what is it? */
-    answer_release(ret);
-    rc = job_ask(session, &API_JOB, tenant, id, ret, err);
+    struct api_input input = {.body = body};
+    const struct ask ask = {
+        .operation = operation, .tenant = str_of(tenant), .name = str_of(id), .input = &input};
+    int rc = check_id(id, err);
     if (rc < 0)
         return rc;
-    const struct object job = ret->object;
-    return check_dead(id, object_text(&job, "state"), err);
+    rc = answer_change(session, &ask, ret, err);
+    return rc < 0 ? explain(session, tenant, id, rc, err) : 0;
 }
 
 /* What is needed of a job at a server. Its strings live as long as the page. */
@@ -104,10 +92,10 @@ static struct job job_of(const struct object *o)
 }
 
 static int find_at_server(const struct session *session, const char *tenant, const char *id,
-                          bool must_be_dead, struct job_page *ret, struct redrive_err *err)
+                          struct job_page *ret, struct redrive_err *err)
 {
     RELEASED_BY(answer_release) struct answer answer = {0};
-    int rc = job_ask_all(session, tenant, id, must_be_dead, &answer, err);
+    int rc = job_ask(session, &API_JOB, tenant, id, &answer, err);
     if (rc < 0)
         return rc;
     const struct str text = arena_str(&ret->arena, buf_str(&answer.text));
@@ -125,130 +113,18 @@ static int find_at_server(const struct session *session, const char *tenant, con
     return 0;
 }
 
-int job_find(const struct session *session, const char *tenant, const char *id, bool must_be_dead,
+int job_find(const struct session *session, const char *tenant, const char *id,
              struct job_page *ret, struct redrive_err *err)
 {
     struct api_context context = {
         .store = session->store, .tenant = str_of(tenant), .name = str_of(id)};
     if (session->remote)
-        return find_at_server(session, tenant, id, must_be_dead, ret, err);
+        return find_at_server(session, tenant, id, ret, err);
     int rc = check_id(id, err);
     if (rc < 0)
         return rc;
     rc = api_find_job(&context, 0, ret, err);
-    if (rc == REDRIVE_E_NOT_FOUND)
-        return not_found(tenant, id, err);
-    if (rc == REDRIVE_E_USAGE)
-        return ambiguous(err);
-    return rc == 0 && must_be_dead
-               ? check_dead(id, str_of(redrive_state_name(ret->jobs[0].status.state)), err)
-               : rc;
-}
-
-/* ---- Refusals -------------------------------------------------------------------------------- */
-
-static const char *hint_for(enum job_verb verb, enum redrive_state state)
-{
-    if (verb == JOB_CANCEL)
-        return "it has ended already";
-    if (verb == JOB_REMOVE)
-        return "only jobs that have ended can be removed: cancel it first";
-    switch (state) {
-    case REDRIVE_STATE_QUEUED: return "it runs as soon as a worker takes it";
-    case REDRIVE_STATE_RUNNING: return "wait until it has ended, or cancel it";
-    case REDRIVE_STATE_WAITING: return "it waits for other jobs, and goes on when they have ended";
-    case REDRIVE_STATE_PARKED: return "it goes on when its breaker closes or its limit allows it";
-    default: return "submit it as a new job to run it once more";
-    }
-}
-
-static int wrong_state(enum job_verb verb, const struct job *job, enum redrive_state state,
-                       struct redrive_err *err)
-{
-    const struct str id = job->spec.id;
-    static const char *const TO[] = {
-        [JOB_CANCEL] = "cancelled", [JOB_RETRY] = "queued", [JOB_REMOVE] = "gone"};
-    err_set(err, REDRIVE_E_STATE, "cannot %s job %.*s: it cannot go from %s to %s", VERBS[verb],
-            (int)id.len, id.ptr, redrive_state_name(state), TO[verb]);
-    err_hint(err, "%s", hint_for(verb, state));
-    return REDRIVE_E_STATE;
-}
-
-static int refused(enum job_verb verb, const struct job *job, const struct move_result *result,
-                   struct redrive_err *err)
-{
-    const struct str id = job->spec.id, key = job->spec.unique_key;
-    if (result->code == REDRIVE_E_STATE)
-        return wrong_state(verb, job, result->state, err);
-    if (result->code == REDRIVE_E_EXISTS) {
-        err_set(err, REDRIVE_E_EXISTS, "cannot retry job %.*s: a live job has its unique key",
-                (int)id.len, id.ptr);
-        err_detail(err, "key %.*s", (int)key.len, key.ptr);
-        err_hint(err, "wait until that job has ended, or cancel it");
-        return REDRIVE_E_EXISTS;
-    }
-    if (result->code == REDRIVE_E_DEADLINE) {
-        err_set(err, REDRIVE_E_STATE, "cannot retry job %.*s: its deadline has passed", (int)id.len,
-                id.ptr);
-        err_hint(err, "submit its payload as a new job");
-        return REDRIVE_E_STATE;
-    }
-    return err_set(err, result->code, "cannot %s job %.*s: %s", VERBS[verb], (int)id.len, id.ptr,
-                   redrive_err_text(result->code));
-}
-
-/* ---- One job --------------------------------------------------------------------------------- */
-
-static bool kind_for(enum job_verb verb, enum redrive_state state, enum move_kind *ret)
-{
-    switch (verb) {
-    case JOB_CANCEL: *ret = MOVE_CANCEL; return !state_has_ended(state);
-    case JOB_REMOVE: *ret = MOVE_REMOVE; return state_has_ended(state);
-    case JOB_RETRY:
-    default: break;
-    }
-    if (state == REDRIVE_STATE_SCHEDULED || state == REDRIVE_STATE_RETRYING)
-        *ret = MOVE_RUN_NOW;
-    else if (state == REDRIVE_STATE_DEAD_LETTER || state == REDRIVE_STATE_FAILED)
-        *ret = MOVE_REDRIVE;
-    else
-        return false;
-    return true;
-}
-
-static int change_at_server(struct remote *remote, enum job_verb verb, struct str id,
-                            enum redrive_state *ret_state, struct redrive_err *err)
-{
-    const struct str none = {0};
-    switch (verb) {
-    case JOB_CANCEL:
-        return remote_job_change(remote, "DELETE", "/jobs/", id, "", none, ret_state, err);
-    case JOB_REMOVE:
-        return remote_job_change(remote, "DELETE", "/retry/dead-letters/by-id/", id, "", none,
-                                 ret_state, err);
-    case JOB_RETRY:
-    default: return remote_job_change(remote, "POST", "/jobs/", id, "/retry", none, ret_state, err);
-    }
-}
-
-int job_change_one(struct session *session, enum job_verb verb, const struct job *job,
-                   enum redrive_state *ret_state, struct redrive_err *err)
-{
-    struct change_item item = {.tenant = job->spec.tenant, .id = job->spec.id};
-    enum move_kind kind;
-    struct change_op op;
-    if (!kind_for(verb, job->status.state, &kind))
-        return wrong_state(verb, job, job->status.state, err);
-    *ret_state = job->status.state;
-    if (session->remote)
-        return change_at_server(session->remote, verb, job->spec.id, ret_state, err);
-    change_op_init(&op, kind, &item, 1);
-    int rc = session_apply(session, &op.op, err);
-    if (rc == 0 && item.ret.code < 0)
-        rc = refused(verb, job, &item.ret, err);
-    if (rc == 0)
-        *ret_state = item.ret.state;
-    return rc;
+    return rc < 0 ? explain(session, tenant, id, rc, err) : 0;
 }
 
 /* ---- Those of the arguments ------------------------------------------------------------------ */
@@ -256,37 +132,38 @@ int job_change_one(struct session *session, enum job_verb verb, const struct job
 struct changer {
     struct cli *cli;
     struct session *session;
-    enum job_verb verb;
+    const struct operation *operation;
     const char *tenant;
-    bool dead_only;
     struct buf out;
     struct json_writer w;
 };
 
-static void print_changed(struct changer *c, const struct job *job, enum redrive_state state)
+/* A job that was removed has no answer. */
+static void print_changed(struct changer *c, const char *id, const struct answer *answer)
 {
-    const char *what = c->verb == JOB_REMOVE ? "removed" : redrive_state_name(state);
+    const bool is_removed = answer->status == 204;
     if (!c->cli->globals->json) {
-        text_add_clean(&c->out, job->spec.id);
-        buf_printf(&c->out, "  %s\n", what);
-        return;
+        text_add_clean(&c->out, str_of(id));
+        buf_puts(&c->out, "  ");
+        text_add_clean(&c->out,
+                       is_removed ? STR("removed") : object_text(&answer->object, "state"));
+        buf_putc(&c->out, '\n');
+    } else if (is_removed) {
+        json_begin_object(&c->w);
+        json_field_cstr(&c->w, "id", id);
+        json_field_cstr(&c->w, "state", "removed");
+        json_end_object(&c->w);
+    } else {
+        json_put_raw(&c->w, buf_str(&answer->text));
     }
-    json_begin_object(&c->w);
-    json_field_string(&c->w, "id", job->spec.id);
-    json_field_string(&c->w, "tenant", job->spec.tenant);
-    json_field_cstr(&c->w, "state", what);
-    json_end_object(&c->w);
 }
 
 static int change_id(struct changer *c, const char *id, struct redrive_err *err)
 {
-    RELEASED_BY(job_page_release) struct job_page page = {0};
-    enum redrive_state state;
-    int rc = job_find(c->session, c->tenant, id, c->dead_only, &page, err);
+    RELEASED_BY(answer_release) struct answer answer = {0};
+    int rc = job_change(c->session, c->operation, c->tenant, id, (struct str){0}, &answer, err);
     if (rc == 0)
-        rc = job_change_one(c->session, c->verb, &page.jobs[0], &state, err);
-    if (rc == 0)
-        print_changed(c, &page.jobs[0], state);
+        print_changed(c, id, &answer);
     return rc;
 }
 
@@ -307,10 +184,14 @@ static int change_ids(struct changer *c, struct redrive_err *err)
 }
 
 int job_change_args(struct cli *cli, struct session *session, enum job_verb verb,
-                    const char *tenant, bool dead_only, struct redrive_err *err)
+                    const char *tenant, struct redrive_err *err)
 {
+    static const struct operation *const OPERATIONS[] = {[JOB_CANCEL] = &API_CANCEL,
+                                                         [JOB_RETRY] = &API_RETRY,
+                                                         [LETTER_RETRY] = &API_RETRY_LETTER,
+                                                         [LETTER_REMOVE] = &API_REMOVE_LETTER};
     struct changer c = {
-        .cli = cli, .session = session, .verb = verb, .tenant = tenant, .dead_only = dead_only};
+        .cli = cli, .session = session, .operation = OPERATIONS[verb], .tenant = tenant};
     buf_init(&c.out, CLI_OUTPUT_MAX);
     if (cli->globals->json)
         listing_begin(&c.w, &c.out);
@@ -324,8 +205,8 @@ int job_change_args(struct cli *cli, struct session *session, enum job_verb verb
 int job_change_run(struct cli *cli, struct session *session, struct redrive_err *err)
 {
     const struct job_by_id *options = invocation_options(&cli->invocation);
-    const enum job_verb verb = (enum job_verb)cli_variant(cli);
-    return job_change_args(cli, session, verb, options->select.tenant, verb == JOB_REMOVE, err);
+    return job_change_args(cli, session, (enum job_verb)cli_variant(cli), options->select.tenant,
+                           err);
 }
 
 /* ---- Many jobs ------------------------------------------------------------------------------- */

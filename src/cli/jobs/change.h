@@ -1,8 +1,8 @@
 /* change.h - verbs for jobs: for those that are named by their ids, and for many at a time.
  *
  * Each id is tried, even if one before it was refused. What was done is data: a line for each job,
- * or {"items":[{"id":…,"tenant":…,"state":…}],"next":null}. What was refused is reported, and the
- * first refusal is the command's own.
+ * or {"items":[…],"next":null} with what the operations answer. What was refused is reported, and
+ * the first refusal is the command's own.
  */
 #ifndef CLI_JOBS_CHANGE_H
 #define CLI_JOBS_CHANGE_H
@@ -14,10 +14,12 @@
 #include "engine/verbs/change.h"
 #include "store/store.h"
 
+/* What a command does to the jobs of its arguments, or to those that its options select. */
 enum job_verb {
-    JOB_CANCEL, /* any live job */
-    JOB_RETRY,  /* a waiting job runs now, a dead or failed one is redriven */
-    JOB_REMOVE, /* an ended job is gone */
+    JOB_CANCEL,
+    JOB_RETRY,
+    LETTER_RETRY, /* of dead letters, and no other job */
+    LETTER_REMOVE,
 };
 
 /* The options of commands that name jobs by id. */
@@ -30,26 +32,21 @@ extern const struct field JOB_BY_ID_OPTIONS[];
  * REDRIVE_E_NOT_FOUND; REDRIVE_E_USAGE when several tenants have the id. */
 int job_ask(const struct session *session, const struct operation *operation, const char *tenant,
             const char *id, struct answer *ret, struct redrive_err *err);
-/* The same for all there is to tell (API_JOB); REDRIVE_E_STATE when it must be dead and is
- * something else. */
-int job_ask_all(const struct session *session, const char *tenant, const char *id,
-                bool must_be_dead, struct answer *ret, struct redrive_err *err);
-/* The same as a row of a page, which belongs to the caller: of a store as it is, byte for byte; at
- * a server only its id, tenant, state, unique key, payload, result and error. */
-int job_find(const struct session *session, const char *tenant, const char *id, bool must_be_dead,
+/* The same of a change; `body` is absent where it has none. */
+int job_change(struct session *session, const struct operation *operation, const char *tenant,
+               const char *id, struct str body, struct answer *ret, struct redrive_err *err);
+/* A job as a row of a page, which belongs to the caller: of a store as it is, byte for byte; at a
+ * server only its id, tenant, state, unique key, payload, result and error. */
+int job_find(const struct session *session, const char *tenant, const char *id,
              struct job_page *ret, struct redrive_err *err);
 
 /* A command that does it to the jobs of its arguments. Its options are JOB_BY_ID_OPTIONS, its
- * variant is the verb. Only dead letters can be removed. */
+ * variant is the verb. */
 int job_change_run(struct cli *cli, struct session *session, struct redrive_err *err);
 
-/* Does it to the jobs that the arguments name. `dead_only`: to dead letters, and nothing else. */
+/* Does it to the jobs that the arguments name. */
 int job_change_args(struct cli *cli, struct session *session, enum job_verb verb,
-                    const char *tenant, bool dead_only, struct redrive_err *err);
-
-/* Does it to one job that has been read. */
-int job_change_one(struct session *session, enum job_verb verb, const struct job *job,
-                   enum redrive_state *ret_state, struct redrive_err *err);
+                    const char *tenant, struct redrive_err *err);
 
 /* ---- Many jobs ------------------------------------------------------------------------------- */
 

@@ -94,7 +94,7 @@ static int ask(struct remote *remote, const struct job_select *select, enum job_
     http_answer_init(&answer);
     RELEASED_BY(buf_release) struct buf path = BUF_MAX(REMOTE_PATH_MAX);
     RELEASED_BY(buf_release) struct buf body = BUF_MAX(REMOTE_PATH_MAX);
-    if (verb == JOB_RETRY) {
+    if (verb == LETTER_RETRY) {
         buf_puts(&path, "/retry/dead-letters/retry");
         put_retry(select, dry_run, &body);
         rc = buf_failed(&body) ? err_full(err, buf_failed(&body), "the filter is too long")

@@ -416,8 +416,8 @@ int job_show_run(struct cli *cli, struct session *session, struct redrive_err *e
 {
     const struct job_by_id *options = invocation_options(&cli->invocation);
     RELEASED_BY(answer_release) struct answer answer = {0};
-    int rc = job_ask_all(session, options->select.tenant, cli->invocation.args[0], cli_variant(cli),
-                         &answer, err);
+    int rc = job_ask(session, cli_variant(cli) ? &API_DEAD_LETTER : &API_JOB,
+                     options->select.tenant, cli->invocation.args[0], &answer, err);
     if (rc < 0 || cli->globals->json)
         return rc < 0 ? rc : answer_print(cli, &answer, err);
     const struct object job = answer.object;

@@ -66,6 +66,8 @@ static int change_job(struct engine *e, enum move_kind kind, const struct job *j
         rc = e->ops->move(e->store, CHANGES(&move, 1), &item->ret, err);
     if (rc == 0 && kind == MOVE_REMOVE)
         rc = after_was_removed(job, &item->ret, err);
+    if (rc == 0 && item->ret.code == REDRIVE_E_EXISTS && item->arena)
+        item->unique_key = arena_str(item->arena, job->spec.unique_key);
     if (rc < 0 || item->ret.code < 0)
         return rc;
     tell(e, job, kind);
@@ -85,8 +87,8 @@ static int change_job(struct engine *e, enum move_kind kind, const struct job *j
     return 0;
 }
 
-static int change_one(struct engine *e, enum move_kind kind, struct change_item *item,
-                      struct redrive_err *err)
+static int change_one(struct engine *e, enum move_kind kind, uint32_t from,
+                      struct change_item *item, struct redrive_err *err)
 {
     const struct json_limits limits = {.max_bytes = e->options.payload_max_bytes};
     item->ret = (struct move_result){0};
@@ -99,9 +101,11 @@ static int change_one(struct engine *e, enum move_kind kind, struct change_item 
     int rc = engine_find(e, item->tenant, item->id, item->seq, &page, err);
     if (rc == 0)
         item->ret.code = REDRIVE_E_NOT_FOUND;
+    else if (rc > 0 && from != 0 && !(from >> page.jobs[0].status.state & 1))
+        item->ret = (struct move_result){REDRIVE_E_STATE, .state = page.jobs[0].status.state};
     else if (rc > 0)
         rc = change_job(e, kind, &page.jobs[0], item, err);
-    return rc;
+    return rc < 0 ? rc : 0;
 }
 
 static int apply_change(struct engine *e, struct op *base, struct redrive_err *err)
@@ -109,7 +113,7 @@ static int apply_change(struct engine *e, struct op *base, struct redrive_err *e
     struct change_op *op = (struct change_op *)base;
     int rc = 0;
     for (size_t i = 0; i < op->n && rc == 0; i++)
-        rc = change_one(e, op->kind, &op->items[i], err);
+        rc = change_one(e, op->kind, op->from, &op->items[i], err);
     return rc;
 }
 

@@ -15,6 +15,8 @@ struct change_item {
     int64_t seq;
     struct str payload; /* MOVE_EDIT: JSON */
     struct move_result ret;
+    struct arena *arena;   /* for what follows; NULL: it is not wanted */
+    struct str unique_key; /* of REDRIVE_E_EXISTS: what a live job has */
 };
 
 /* MOVE_CANCEL   any live job; a running one's worker learns of it by the event, if it is in
@@ -30,6 +32,9 @@ struct change_op {
     enum move_kind kind;
     struct change_item *items; /* borrowed */
     size_t n;
+    /* Mask of the states that a job may be in; REDRIVE_E_STATE in another. 0: all from which the
+     * move is possible. */
+    uint32_t from;
 };
 void change_op_init(struct change_op *op, enum move_kind kind, struct change_item *items, size_t n);
 

@@ -57,60 +57,6 @@ void *kit_alloc(struct rest_call *call, size_t size)
     return memory;
 }
 
-void kit_refused(struct rest_call *call, const char *verb, const char *what, struct str id,
-                 const struct move_result *result)
-{
-    struct redrive_err err;
-    const int len = (int)(id.len < 100 ? id.len : 100);
-    switch (result->code) {
-    case REDRIVE_E_NOT_FOUND:
-        (void)err_set(&err, REDRIVE_E_NOT_FOUND, "there is no %s '%.*s'", what, len, id.ptr);
-        break;
-    case REDRIVE_E_STATE:
-        (void)err_set(&err, REDRIVE_E_STATE, "cannot %s job '%.*s': it is %s", verb, len, id.ptr,
-                      redrive_state_name(result->state));
-        break;
-    case REDRIVE_E_EXISTS:
-        (void)err_set(&err, REDRIVE_E_EXISTS, "cannot %s job '%.*s': a live job has its unique key",
-                      verb, len, id.ptr);
-        err_hint(&err, "wait until that job has ended, or cancel it");
-        break;
-    case REDRIVE_E_DEADLINE:
-        (void)err_set(&err, REDRIVE_E_STATE, "cannot %s job '%.*s': its deadline has passed", verb,
-                      len, id.ptr);
-        err_hint(&err, "submit its payload as a new job");
-        break;
-    default:
-        (void)err_set(&err, result->code, "cannot %s job '%.*s': %s", verb, len, id.ptr,
-                      redrive_err_text(result->code));
-        break;
-    }
-    rest_fail(call, &err, NULL);
-}
-
-void kit_change(struct rest_call *call, enum move_kind kind, struct str payload,
-                void (*then)(struct rest_call *call, struct op *op))
-{
-    struct kit_change *c = kit_alloc(call, sizeof *c);
-    if (!c)
-        return;
-    c->item = (struct change_item){
-        .tenant = call->principal.tenant, .id = call->params[0], .payload = payload};
-    change_op_init(&c->change, kind, &c->item, 1);
-    rest_commit(call, &c->change.op, then);
-}
-
-void kit_changed(struct rest_call *call, struct op *op, const char *verb, const char *what)
-{
-    const struct change_item *item = &((const struct kit_change *)(const void *)op)->item;
-    if (rest_refused(call, op))
-        return;
-    if (item->ret.code < 0)
-        kit_refused(call, verb, what, item->id, &item->ret);
-    else
-        kit_send_state(call, item->id, item->ret.state);
-}
-
 /* ---- Queries --------------------------------------------------------------------------------- */
 
 bool kit_redacts(const struct rest_call *call)

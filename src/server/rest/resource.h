@@ -6,7 +6,6 @@
 #include "api/job_query.h"
 #include "api/redact.h"
 #include "core/limit/limit.h"
-#include "engine/verbs/change.h"
 #include "fields/json.h"
 #include "server/rest/rest.h"
 #include "store/store.h"
@@ -48,22 +47,6 @@ int kit_read_filter(struct field_reader *b, struct str filter, bool all, const c
 typedef void (*kit_item_fn)(struct json_writer *w, const void *page, size_t i);
 void kit_send_items(struct rest_call *call, int rc, const struct redrive_err *err, const void *page,
                     size_t n, kit_item_fn write);
-
-/* Answers why a move was refused: 404, or 409 with the state that the job is in. `verb` is
- * "cancel", "retry" …, `what` "job" or "dead letter". */
-void kit_refused(struct rest_call *call, const char *verb, const char *what, struct str id,
-                 const struct move_result *result);
-
-/* A change of the one job that the path names. */
-struct kit_change {
-    struct change_op change; /* first */
-    struct change_item item;
-};
-/* Commits it; `then` gets its operation. `payload` is for MOVE_EDIT. */
-void kit_change(struct rest_call *call, enum move_kind kind, struct str payload,
-                void (*then)(struct rest_call *call, struct op *op));
-/* In `then`: answers with the state that the job is in now, or with why it was refused. */
-void kit_changed(struct rest_call *call, struct op *op, const char *verb, const char *what);
 
 /* Stops the run over many jobs that the path names: 204, or 404 with `what`, "run" or "retry". On a
  * reader: stopping waits for a timer that is firing. */

@@ -1,5 +1,4 @@
-/* routes_dead.c - dead letters: list, show, edit, remove, retry, groups; many at once, by filter.
- */
+/* routes_dead.c - dead letters: many at once, by filter; and the operations on them. */
 #include <inttypes.h>
 #include <stdio.h>
 
@@ -11,80 +10,6 @@
 #include "server/rest/resource.h"
 
 #define DEAD (1u << REDRIVE_STATE_DEAD_LETTER)
-
-/* ---- Edit, retry ----------------------------------------------------------------------------- */
-
-static void edited(struct rest_call *call, struct op *op)
-{
-    const struct change_item *item = &((const struct kit_change *)(const void *)op)->item;
-    struct redrive_err err = {0};
-    if (op->code == 0 &&
-        (item->ret.code == REDRIVE_E_TOO_BIG || item->ret.code == REDRIVE_E_TOO_DEEP)) {
-        (void)err_set(&err, item->ret.code, "payload: %s", redrive_err_text(item->ret.code));
-        err_detail(&err, "expected JSON of at most %u bytes", ENGINE_PAYLOAD_MAX_BYTES);
-        rest_fail(call, &err, "payload");
-    } else {
-        kit_changed(call, op, "edit", "dead letter");
-    }
-}
-
-static void patch_letter(struct rest_call *call)
-{
-    static const struct field MEMBERS[] = {{"payload", &FIELD_JSON, 0}, {0}};
-    struct redrive_err err = {0};
-    struct str payload = {0};
-    struct field_reader b;
-    uint64_t given;
-    fields_json_open(&b, http_body(call->request), http_arena(call->request), 0, &err);
-    int rc = fields_json_object(&b, MEMBERS, &payload, &given);
-    if (rc == 0)
-        rc = fields_json_end(&b);
-    if (rc == 0 && given == 0)
-        rc = field_missing(&b, "payload", "JSON");
-    fields_json_close(&b);
-    if (rc < 0)
-        kit_fail(call, &err, b.place);
-    else
-        kit_change(call, MOVE_EDIT, payload, edited);
-}
-
-static void retried(struct rest_call *call, struct op *op)
-{
-    kit_changed(call, op, "retry", "dead letter");
-}
-
-static void retry_letter(struct rest_call *call)
-{
-    kit_change(call, MOVE_REDRIVE, (struct str){0}, retried);
-}
-
-/* ---- Remove ---------------------------------------------------------------------------------- */
-
-static void removed(struct rest_call *call, struct op *op)
-{
-    const struct bulk_op *b = (const struct bulk_op *)(const void *)op;
-    const struct move_result none = {.code = REDRIVE_E_NOT_FOUND};
-    if (rest_refused(call, op))
-        return;
-    if (b->changed == 0)
-        kit_refused(call, "remove", "dead letter", call->params[0], &none);
-    else
-        rest_send_empty(call, 204);
-}
-
-/* A bulk of one: it takes dead letters only, where the plain verb takes any job that has ended. */
-static void delete_letter(struct rest_call *call)
-{
-    const struct job_filter filter = {
-        .tenant = call->principal.tenant, .id = call->params[0], .states = DEAD};
-    struct bulk_op *op = kit_alloc(call, sizeof *op);
-    struct bulk bulk;
-    if (!op)
-        return;
-    bulk_init(&bulk, MOVE_REMOVE, &filter, rest_now_ms(call));
-    bulk_op_init(op, &bulk, 1);
-    rest_commit(call, &op->op, removed);
-}
 
 /* ---- Many at once ------------------------------------------------------------------------------
  *
@@ -291,14 +216,14 @@ const struct rest_route REST_DEAD[] = {
     {.operation = &API_DEAD_GROUPS},
     {.operation = &API_DEAD_STATS},
     {.own_path = LETTERS "/{id}", .operation = &API_DEAD_LETTER},
-    {HTTP_PATCH, LETTERS "/{id}", CONFIG_SCOPE_ADMIN, false, patch_letter},
-    {HTTP_DELETE, LETTERS "/{id}", CONFIG_SCOPE_ADMIN, false, delete_letter},
-    {HTTP_POST, LETTERS "/{id}/retry", CONFIG_SCOPE_ADMIN, false, retry_letter},
+    {.own_path = LETTERS "/{id}", .operation = &API_EDIT_LETTER},
+    {.own_path = LETTERS "/{id}", .operation = &API_REMOVE_LETTER},
+    {.own_path = LETTERS "/{id}/retry", .operation = &API_RETRY_LETTER},
     /* The same for every id, also one that is a word of the paths above. */
     {.operation = &API_DEAD_LETTER},
-    {HTTP_PATCH, LETTERS "/by-id/{id}", CONFIG_SCOPE_ADMIN, false, patch_letter},
-    {HTTP_DELETE, LETTERS "/by-id/{id}", CONFIG_SCOPE_ADMIN, false, delete_letter},
-    {HTTP_POST, LETTERS "/by-id/{id}/retry", CONFIG_SCOPE_ADMIN, false, retry_letter},
+    {.operation = &API_EDIT_LETTER},
+    {.operation = &API_REMOVE_LETTER},
+    {.operation = &API_RETRY_LETTER},
     {HTTP_POST, LETTERS "/retry", CONFIG_SCOPE_ADMIN, true, post_retry},
     {HTTP_GET, RETRIES, CONFIG_SCOPE_READ, false, get_retries},
     {HTTP_DELETE, RETRIES "/{id}", CONFIG_SCOPE_ADMIN, true, delete_retry},

@@ -1,4 +1,4 @@
-/* routes_jobs.c - jobs: list, show, cancel, run now, submit. */
+/* routes_jobs.c - jobs: submit; and the operations on them. */
 #include "server/rest/private.h"
 
 #include <stdio.h>
@@ -7,48 +7,9 @@
 #include "base/rng.h"
 #include "base/text/encode.h"
 #include "engine/engine.h"
-#include "engine/verbs/change.h"
 #include "server/rest/body/job.h"
 #include "server/rest/body/views.h"
 #include "server/rest/resource.h"
-
-/* ---- Changing -------------------------------------------------------------------------------- */
-
-static void cancelled(struct rest_call *call, struct op *op)
-{
-    kit_changed(call, op, "cancel", "job");
-}
-
-static void delete_job(struct rest_call *call)
-{
-    kit_change(call, MOVE_CANCEL, (struct str){0}, cancelled);
-}
-
-static void redriven(struct rest_call *call, struct op *op)
-{
-    kit_changed(call, op, "retry", "job");
-}
-
-/* A time-locked job runs now; one that is dead or has failed begins anew. Each of the two moves is
- * made only from the states that it is for, so that nothing can go wrong in between. */
-static void run_now(struct rest_call *call, struct op *op)
-{
-    const struct move_result *ret = &((const struct kit_change *)(const void *)op)->item.ret;
-    const bool is_refused = op->code == 0 && ret->code == REDRIVE_E_STATE;
-    if (is_refused &&
-        (ret->state == REDRIVE_STATE_DEAD_LETTER || ret->state == REDRIVE_STATE_FAILED))
-        kit_change(call, MOVE_REDRIVE, (struct str){0}, redriven);
-    else if (is_refused && ret->state == REDRIVE_STATE_QUEUED)
-        /* It is as ready as it can be: asking twice is no mistake. */
-        kit_send_state(call, call->params[0], REDRIVE_STATE_QUEUED);
-    else
-        kit_changed(call, op, "retry", "job");
-}
-
-static void retry_job(struct rest_call *call)
-{
-    kit_change(call, MOVE_RUN_NOW, (struct str){0}, run_now);
-}
 
 /* ---- New jobs -------------------------------------------------------------------------------- */
 
@@ -272,8 +233,8 @@ const struct rest_route REST_JOBS[] = {
     {.operation = &API_JOBS},
     {.operation = &API_JOB},
     {.operation = &API_WORKFLOW},
-    {HTTP_DELETE, "/jobs/{id}", CONFIG_SCOPE_ADMIN, false, delete_job},
-    {HTTP_POST, "/jobs/{id}/retry", CONFIG_SCOPE_ADMIN, false, retry_job},
+    {.operation = &API_CANCEL},
+    {.operation = &API_RETRY},
     {HTTP_POST, "/jobs", CONFIG_SCOPE_ENQUEUE, false, post_jobs},
     {HTTP_POST, "/tasks/{task}", CONFIG_SCOPE_ENQUEUE, false, post_task},
     {0},

@@ -52,7 +52,7 @@ static const struct command CMD_REMOVE = {
     OPTIONS_INTO(JOB_BY_ID_OPTIONS, struct job_by_id),
     .examples = EXAMPLES({"redrive dlq remove invoice-17 invoice-18", "two of them"}),
     .run_on_store = job_change_run,
-    .variant = JOB_REMOVE,
+    .variant = LETTER_REMOVE,
 };
 
 static const struct field EXPORT_OPTIONS[] = {
@@ -168,10 +168,10 @@ static int run_retry(struct cli *cli, struct session *session, struct redrive_er
     struct bulk_run run = {.label = "redrive", .dry_run = options->dry_run, .rate = options->rate};
     struct bulk bulk;
     if (cli->invocation.n_args > 0)
-        return job_change_args(cli, session, JOB_RETRY, options->select.tenant, true, err);
+        return job_change_args(cli, session, LETTER_RETRY, options->select.tenant, err);
     init_bulk(cli, session, MOVE_REDRIVE, &bulk);
     int rc = session->remote
-                 ? bulk_run_at_server(cli, session, &options->select, JOB_RETRY, &run, err)
+                 ? bulk_run_at_server(cli, session, &options->select, LETTER_RETRY, &run, err)
                  : bulk_run(cli, session, &bulk, &run, err);
     if (rc == 0)
         rc = cli_show(cli, &run, retry_as_json, retry_as_text, err);
@@ -232,7 +232,7 @@ static int ask(struct cli *cli, struct session *session, struct bulk *bulk, stru
     const struct purge_options *options = invocation_options(&cli->invocation);
     struct bulk_run look = {.dry_run = true};
     int rc = session->remote
-                 ? bulk_run_at_server(cli, session, &options->select, JOB_REMOVE, &look, err)
+                 ? bulk_run_at_server(cli, session, &options->select, LETTER_REMOVE, &look, err)
                  : bulk_run(cli, session, bulk, &look, err);
     if (rc == 0 && look.changed > 0 && !is_confirmed(cli, &look))
         rc = err_set(err, REDRIVE_E_CANCELLED, "nothing was removed");
@@ -280,7 +280,7 @@ static int run_purge(struct cli *cli, struct session *session, struct redrive_er
         rc = ask(cli, session, &bulk, err);
     if (rc == 0)
         rc = session->remote
-                 ? bulk_run_at_server(cli, session, &options->select, JOB_REMOVE, &run, err)
+                 ? bulk_run_at_server(cli, session, &options->select, LETTER_REMOVE, &run, err)
                  : bulk_run(cli, session, &bulk, &run, err);
     if (rc == 0)
         rc = cli_show(cli, &run, purge_as_json, purge_as_text, err);

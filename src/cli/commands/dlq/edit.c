@@ -12,11 +12,9 @@
 
 #include "base/err.h"
 #include "base/json/json.h"
-#include "base/json/writer.h"
 #include "base/os/file.h"
 #include "cli/jobs/change.h"
 #include "cli/output/term.h"
-#include "engine/verbs/change.h"
 
 #define EDIT_PATH_MAX 512
 
@@ -162,14 +160,14 @@ static int take_edited(struct str text, const char *path, struct buf *ret, struc
     return rc;
 }
 
-static int edit_old(const struct job *job, struct buf *ret, char path[EDIT_PATH_MAX],
+static int edit_old(struct str payload, struct buf *ret, char path[EDIT_PATH_MAX],
                     struct redrive_err *err)
 {
     /* Indented, it is larger than a payload may be. */
     RELEASED_BY(buf_release) struct buf before = BUF_MAX(64u * ENGINE_PAYLOAD_MAX_BYTES);
     RELEASED_BY(buf_release) struct buf after = BUF_MAX(64u * ENGINE_PAYLOAD_MAX_BYTES);
-    if (job->spec.payload.len > 0)
-        json_indent(job->spec.payload, 0, &before);
+    if (payload.len > 0)
+        json_indent(payload, 0, &before);
     else
         buf_puts(&before, "null");
     buf_putc(&before, '\n');
@@ -187,7 +185,7 @@ static int edit_old(const struct job *job, struct buf *ret, char path[EDIT_PATH_
 }
 
 /* Where it was edited, ret_path is the file that still has the text; else it is empty. */
-static int read_payload(struct cli *cli, const struct edit_options *options, const struct job *job,
+static int read_payload(struct cli *cli, const struct edit_options *options, struct str old,
                         struct buf *ret, char ret_path[EDIT_PATH_MAX], struct redrive_err *err)
 {
     *ret_path = '\0';
@@ -205,7 +203,7 @@ static int read_payload(struct cli *cli, const struct edit_options *options, con
     if (given)
         return buf_puts(ret, given) < 0 ? not_taken(buf_failed(ret), err) : 0;
     if (isatty(STDIN_FILENO) && isatty(fileno(cli->err.file)))
-        return edit_old(job, ret, ret_path, err);
+        return edit_old(old, ret, ret_path, err);
     err_set(err, REDRIVE_E_USAGE, "no payload is given");
     err_hint(err, "give it as an argument, as - for standard input, or with --from FILE");
     return REDRIVE_E_USAGE;
@@ -214,95 +212,72 @@ static int read_payload(struct cli *cli, const struct edit_options *options, con
 /* ---- The change ------------------------------------------------------------------------------ */
 
 /* The payload has been checked: it is JSON. */
-static int put_payload_at_server(struct remote *remote, const struct job *job, struct str payload,
-                                 struct redrive_err *err)
+static int put_payload(struct cli *cli, struct session *session, struct str payload,
+                       struct answer *ret, struct redrive_err *err)
 {
-    enum redrive_state ignored;
+    const struct edit_options *options = invocation_options(&cli->invocation);
     RELEASED_BY(buf_release) struct buf body = BUF_MAX(2u * ENGINE_PAYLOAD_MAX_BYTES);
     buf_puts(&body, "{\"payload\":");
     buf_add_str(&body, payload);
     buf_putc(&body, '}');
     return buf_failed(&body) ? err_nomem(err)
-                             : remote_job_change(remote, "PATCH", "/retry/dead-letters/by-id/",
-                                                 job->spec.id, "", buf_str(&body), &ignored, err);
+                             : job_change(session, &API_EDIT_LETTER, options->select.tenant,
+                                          cli->invocation.args[0], buf_str(&body), ret, err);
 }
 
-static int put_payload(struct session *session, const struct job *job, struct str payload,
+static int print_edited(struct cli *cli, const struct answer *answer, struct redrive_err *err)
+{
+    struct buf out;
+    if (cli->globals->json)
+        return answer_print(cli, answer, err);
+    buf_init(&out, CLI_OUTPUT_MAX);
+    text_add_clean(&out, str_of(cli->invocation.args[0]));
+    buf_puts(&out, "  edited, ");
+    text_add_clean(&out, object_text(&answer->object, "state"));
+    buf_putc(&out, '\n');
+    return cli_print(cli, &out, err);
+}
+
+static int edit_letter(struct cli *cli, struct session *session, struct str old,
                        struct redrive_err *err)
 {
-    if (session->remote)
-        return put_payload_at_server(session->remote, job, payload, err);
-    struct change_item item = {.tenant = job->spec.tenant, .id = job->spec.id, .payload = payload};
-    struct change_op op;
-    change_op_init(&op, MOVE_EDIT, &item, 1);
-    int rc = session_apply(session, &op.op, err);
-    if (rc < 0 || item.ret.code == 0)
-        return rc;
-    err_set(err, item.ret.code, "cannot edit job %.*s: %s", (int)job->spec.id.len, job->spec.id.ptr,
-            redrive_err_text(item.ret.code));
-    if (item.ret.code == REDRIVE_E_STATE)
-        err_detail(err, "it is %s now", redrive_state_name(item.ret.state));
-    return item.ret.code;
-}
-
-/* A job that was edited, and the state that it is in now. */
-struct edited {
-    const struct job *job;
-    enum redrive_state state;
-};
-
-static void edited_as_json(struct json_writer *w, const void *thing)
-{
-    const struct edited *edited = thing;
-    json_begin_object(w);
-    json_field_string(w, "id", edited->job->spec.id);
-    json_field_string(w, "tenant", edited->job->spec.tenant);
-    json_field_cstr(w, "state", redrive_state_name(edited->state));
-    json_field_bool(w, "edited", true);
-    json_end_object(w);
-}
-
-static void edited_as_text(struct buf *out, const struct term *term, const void *thing)
-{
-    const struct edited *edited = thing;
-    (void)term;
-    text_add_clean(out, edited->job->spec.id);
-    buf_printf(out, "  edited, %s\n", redrive_state_name(edited->state));
-}
-
-static int edit_job(struct cli *cli, struct session *session, const struct job *job,
-                    struct redrive_err *err)
-{
     const struct edit_options *options = invocation_options(&cli->invocation);
-    struct edited edited = {job, REDRIVE_STATE_DEAD_LETTER};
+    RELEASED_BY(answer_release) struct answer answer = {0};
     RELEASED_BY(buf_release) struct buf payload = BUF_MAX(2u * ENGINE_PAYLOAD_MAX_BYTES);
     char path[EDIT_PATH_MAX];
-    int rc = read_payload(cli, options, job, &payload, path, err);
+    int rc = read_payload(cli, options, old, &payload, path, err);
     /* A file ends with a line break that is not part of what it says. */
     struct str trimmed = str_trim(buf_str(&payload));
     if (rc == 0)
         rc = check_payload(trimmed, err);
     if (rc == 0) {
-        rc = put_payload(session, job, trimmed, err);
+        rc = put_payload(cli, session, trimmed, &answer, err);
         if (rc < 0 && *path)
             err_hint(err, "your text is kept: once this is mended, use --from %s", path);
     }
     bool is_kept = rc == 0;
     if (is_kept && *path)
         (void)unlink(path);
-    if (rc == 0 && options->retry)
-        rc = job_change_one(session, JOB_RETRY, job, &edited.state, err);
+    if (rc == 0 && options->retry) {
+        answer_release(&answer);
+        rc = job_change(session, &API_RETRY_LETTER, options->select.tenant, cli->invocation.args[0],
+                        (struct str){0}, &answer, err);
+    }
     if (rc < 0 && is_kept)
         err_hint(err, "the new payload is kept: `redrive dlq retry` redrives the job later");
-    return rc < 0 ? rc : cli_show(cli, &edited, edited_as_json, edited_as_text, err);
+    return rc < 0 ? rc : print_edited(cli, &answer, err);
 }
 
 static int run_edit(struct cli *cli, struct session *session, struct redrive_err *err)
 {
     const struct edit_options *options = invocation_options(&cli->invocation);
-    RELEASED_BY(job_page_release) struct job_page page = {0};
-    int rc = job_find(session, options->select.tenant, cli->invocation.args[0], true, &page, err);
-    return rc == 0 ? edit_job(cli, session, &page.jobs[0], err) : rc;
+    RELEASED_BY(answer_release) struct answer letter = {0};
+    int rc = job_ask(session, &API_DEAD_LETTER, options->select.tenant, cli->invocation.args[0],
+                     &letter, err);
+    if (rc < 0)
+        return rc;
+    const struct str old = object_value(&letter.object, "payload", "payload_bytes");
+    return letter.arena.failed ? err_nomem(err) : edit_letter(cli, session, old, err);
 }
 
 const struct command cmd_dlq_edit = {

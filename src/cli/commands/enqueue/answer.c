@@ -81,7 +81,7 @@ static int read_job(const struct session *session, const struct waited *job, str
                     struct redrive_err *err)
 {
     job_page_release(ret);
-    const int rc = job_find(session, job->tenant, job->id, false, ret, err);
+    const int rc = job_find(session, job->tenant, job->id, ret, err);
     return rc == REDRIVE_E_NOT_FOUND ? err_set(err, rc, "the job was removed") : rc;
 }
 
