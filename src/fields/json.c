@@ -35,7 +35,8 @@ static int read_member(struct field_reader *r, const struct field *fields, struc
                        void *ret, uint64_t *given)
 {
     size_t i = 0;
-    while (fields[i].name && !json_string_is(key, fields[i].name))
+    while (fields[i].name &&
+           !(field_is_allowed(r, &fields[i]) && json_string_is(key, fields[i].name)))
         i++;
     const struct field *f = &fields[i];
     if (!f->name)

@@ -27,9 +27,9 @@ struct bulk_run {
     struct bulk_runs *all;
     enum bulk_verb verb;
     enum run_state state;
-    struct bulk bulks[BULK_PARTS_MAX];
-    size_t n_bulks;
-    size_t part; /* which of them is under way */
+    struct bulk parts[BULK_PARTS_MAX];
+    size_t n_parts;
+    struct bulk *part; /* the one under way; NULL: all are through */
     struct bulk_pace pace;
     struct bulk_op op;
     struct timer timer;
@@ -66,16 +66,6 @@ static void run_free(struct bulk_run *run)
     free(run);
 }
 
-static uint64_t changed_of(const struct bulk_run *run)
-{
-    return run->bulks[0].changed + run->bulks[1].changed;
-}
-
-static uint64_t refused_of(const struct bulk_run *run)
-{
-    return run->bulks[0].refused + run->bulks[1].refused;
-}
-
 /* It has not been stopped, and has not ended. */
 static bool is_under_way(const struct bulk_run *run)
 {
@@ -84,7 +74,7 @@ static bool is_under_way(const struct bulk_run *run)
 
 static bool has_tenant(const struct bulk_run *run, struct str tenant)
 {
-    return str_eq(run->bulks[0].filter.tenant, tenant);
+    return str_eq(run->parts[0].filter.tenant, tenant);
 }
 
 /* From here on it has ended, and is shown as such; it stays where it is until its timer is known to
@@ -130,15 +120,11 @@ static void go_on(struct bulk_run *run)
     timer_set(all->timers, &run->timer, now_ms + wait_ms);
 }
 
-static const char *verb_name(enum bulk_verb verb)
-{
-    return verb == BULK_REDRIVE ? "redrive" : verb == BULK_CANCEL ? "cancel" : "retry";
-}
-
 static void tell(const struct bulk_run *run, enum run_state state)
 {
     const enum log_level level = state == RUN_FAILED ? LOG_LEVEL_WARNING : LOG_LEVEL_INFO;
-    const int64_t changed = (int64_t)changed_of(run), refused = (int64_t)refused_of(run);
+    const int64_t changed = (int64_t)bulk_changed(run->parts, run->n_parts),
+                  refused = (int64_t)bulk_refused(run->parts, run->n_parts);
     const char *error = state == RUN_FAILED ? run->op.op.err.message : "";
     if (run->verb == BULK_REDRIVE)
         log_event(run->all->log, level, clock_wall_ms(),
@@ -151,21 +137,20 @@ static void tell(const struct bulk_run *run, enum run_state state)
                   state == RUN_FAILED    ? "bulk_failed"
                   : state == RUN_STOPPED ? "bulk_stopped"
                                          : "bulk_finished",
-                  LOG_S("verb", verb_name(run->verb)), LOG_I("changed", changed),
+                  LOG_S("verb", bulk_verb_name(run->verb)), LOG_I("changed", changed),
                   LOG_I("refused", refused), LOG_S("error", error));
 }
 
 /* Goes on to the next part when one is through. */
 static bool is_through(struct bulk_run *run)
 {
-    while (run->part < run->n_bulks && run->bulks[run->part].finished)
-        run->part++;
-    return run->part == run->n_bulks;
+    run->part = bulk_part(run->parts, run->n_parts);
+    return !run->part;
 }
 
 static void take_chunk(struct bulk_run *run)
 {
-    bulk_add(&run->bulks[run->part], &run->op);
+    bulk_add(run->part, &run->op);
     bulk_pace_took(&run->pace, run->op.changed, clock_monotonic_ms());
     run->failing_ms = 0;
 }
@@ -224,7 +209,7 @@ static void on_timer(struct timer *timer)
     pthread_mutex_unlock(&all->mutex);
     if (n == 0)
         return;
-    bulk_op_init(&run->op, &run->bulks[run->part], n);
+    bulk_op_init(&run->op, run->part, n);
     run->op.op.done = on_chunk;
     run->op.op.done_ctx = run;
     committer_submit(all->committer, &run->op.op);
@@ -241,30 +226,30 @@ static void own_strings(struct bulk_run *run, struct job_filter *f)
             *strings[i] = arena_str(&run->arena, *strings[i]);
 }
 
-int bulk_runs_start(struct bulk_runs *all, const struct bulk_run_spec *spec, int64_t *ret_id,
+int bulk_runs_start(struct bulk_runs *all, const struct bulk_plan *plan, int64_t *ret_id,
                     struct redrive_err *err)
 {
     struct bulk_run *run = calloc(1, sizeof *run);
     if (!run)
         return err_nomem(err);
     run->all = all;
-    run->verb = spec->verb;
-    run->rate = *spec->rate;
-    run->matched = spec->matched;
-    run->is_at_least = spec->is_at_least;
+    run->verb = plan->verb;
+    run->rate = plan->rate;
+    run->matched = plan->matched;
+    run->is_at_least = plan->is_at_least;
     arena_init(&run->arena);
-    for (; run->n_bulks < BULK_PARTS_MAX && spec->bulks[run->n_bulks]; run->n_bulks++) {
-        run->bulks[run->n_bulks] = *spec->bulks[run->n_bulks];
-        own_strings(run, &run->bulks[run->n_bulks].filter);
+    for (; run->n_parts < plan->n_parts; run->n_parts++) {
+        run->parts[run->n_parts] = plan->parts[run->n_parts];
+        own_strings(run, &run->parts[run->n_parts].filter);
     }
-    if (spec->filter.ptr)
-        run->filter = arena_str(&run->arena, spec->filter);
+    if (plan->filter.ptr)
+        run->filter = arena_str(&run->arena, plan->filter);
     (void)is_through(run);
     if (run->arena.failed) {
         run_free(run);
         return err_nomem(err);
     }
-    bulk_pace_init(&run->pace, spec->rate, clock_monotonic_ms());
+    bulk_pace_init(&run->pace, &plan->rate, clock_monotonic_ms());
     timer_init(&run->timer, on_timer);
     pthread_mutex_lock(&all->mutex);
     const bool is_stopping = all->stopped;
@@ -292,7 +277,7 @@ static void write_request(struct json_writer *w, const struct bulk_run *run, boo
     char text[48];
     (void)snprintf(text, sizeof text, "%" PRId64, run->id);
     json_field_cstr(w, "id", text);
-    job_write_time(w, "started_at", run->bulks[0].started_ms);
+    job_write_time(w, "started_at", run->parts[0].started_ms);
     (void)snprintf(text, sizeof text, "%" PRIu32 "/%s", run->rate.count,
                    run->rate.count > 0 ? rate_unit(&run->rate) : "");
     json_field_cstr(w, "rate", run->rate.count > 0 ? text : NULL);
@@ -306,8 +291,8 @@ static void write_redrive(struct json_writer *w, const struct bulk_run *run, boo
 {
     json_begin_object(w);
     write_request(w, run, hides_filter);
-    json_field_int(w, "redriven", (int64_t)changed_of(run));
-    json_field_int(w, "refused", (int64_t)refused_of(run));
+    json_field_int(w, "redriven", (int64_t)bulk_changed(run->parts, run->n_parts));
+    json_field_int(w, "refused", (int64_t)bulk_refused(run->parts, run->n_parts));
     json_end_object(w);
 }
 
@@ -316,10 +301,10 @@ static void write_run(struct json_writer *w, const struct bulk_run *run, bool hi
     static const char *const STATES[] = {"running", "finished", "stopped", "failed"};
     json_begin_object(w);
     write_request(w, run, hides_filter);
-    json_field_cstr(w, "verb", verb_name(run->verb));
+    json_field_cstr(w, "verb", bulk_verb_name(run->verb));
     json_field_cstr(w, "state", STATES[run->state]);
-    json_field_int(w, "changed", (int64_t)changed_of(run));
-    json_field_int(w, "refused", (int64_t)refused_of(run));
+    json_field_int(w, "changed", (int64_t)bulk_changed(run->parts, run->n_parts));
+    json_field_int(w, "refused", (int64_t)bulk_refused(run->parts, run->n_parts));
     job_write_time(w, "ended_at", run->ended_ms);
     json_field_cstr(w, "error", run->state == RUN_FAILED ? run->op.op.err.message : NULL);
     json_end_object(w);
@@ -349,20 +334,34 @@ void bulk_runs_write(struct bulk_runs *all, struct str tenant, bool hides_filter
         }
 }
 
-static struct bulk_run *find(struct bulk_runs *all, struct str tenant, int64_t id)
+static struct bulk_run *find(struct list *list, struct str tenant, int64_t id)
 {
-    LIST_FOREACH (&all->list, link) {
+    LIST_FOREACH (list, link) {
         struct bulk_run *run = LIST_ENTRY(link, struct bulk_run, link);
-        if (run->id == id && has_tenant(run, tenant) && is_under_way(run))
+        if (run->id == id && has_tenant(run, tenant))
             return run;
     }
     return NULL;
 }
 
+bool bulk_runs_write_one(struct bulk_runs *all, struct str tenant, int64_t id, bool hides_filter,
+                         struct json_writer *w)
+{
+    HOLD(&all->mutex);
+    const struct bulk_run *run = find(&all->list, tenant, id);
+    if (!run)
+        run = find(&all->ended_runs, tenant, id);
+    if (run)
+        write_run(w, run, hides_filter);
+    return run != NULL;
+}
+
 bool bulk_runs_cancel(struct bulk_runs *all, struct str tenant, int64_t id)
 {
     pthread_mutex_lock(&all->mutex);
-    struct bulk_run *run = find(all, tenant, id);
+    struct bulk_run *run = find(&all->list, tenant, id);
+    if (run && !is_under_way(run))
+        run = NULL;
     const bool is_ours = run && !run->in_hand;
     if (run) {
         run->cancelled = true;

@@ -9,45 +9,25 @@
 #ifndef SERVER_BULK_RUNS_H
 #define SERVER_BULK_RUNS_H
 
+#include "api/bulk.h"
 #include "base/json/writer.h"
 #include "base/os/log.h"
 #include "engine/committer.h"
-#include "engine/verbs/change.h"
 #include "server/timer.h"
 
 /* More at one time are refused. */
 #define BULK_RUNS_MAX 16
 /* So many that have ended are kept, of all tenants together. */
 #define BULK_RUNS_KEPT 32
-/* Each of them keeps its filter. A longer one is refused where it is read. */
-#define BULK_FILTER_MAX_BYTES 65536
 
 struct bulk_runs;
 
 int bulk_runs_new(struct committer *committer, struct timers *timers, const struct log *log,
                   struct bulk_runs **ret, struct redrive_err *err);
 
-enum bulk_verb {
-    BULK_REDRIVE, /* dead letters, at a rate */
-    BULK_CANCEL,
-    BULK_RETRY, /* runs those that wait for their time now, then redrives those that have ended */
-};
-
-#define BULK_PARTS_MAX 2
-
-/* What was asked for; copied. */
-struct bulk_run_spec {
-    enum bulk_verb verb;
-    const struct bulk *bulks[BULK_PARTS_MAX]; /* the second may be NULL */
-    const struct rate *rate;                  /* count 0: as fast as it goes */
-    uint64_t matched;
-    bool is_at_least;  /* there were too many to count */
-    struct str filter; /* JSON, as it was sent; absent: all */
-};
-
-/* Starts one, and gives its number. REDRIVE_E_STATE: there are too many; REDRIVE_E_STOPPING: after
- * bulk_runs_close. */
-int bulk_runs_start(struct bulk_runs *all, const struct bulk_run_spec *spec, int64_t *ret_id,
+/* Starts what a plan says (copied), and gives its number. REDRIVE_E_STATE: there are too many;
+ * REDRIVE_E_STOPPING: after bulk_runs_close. */
+int bulk_runs_start(struct bulk_runs *all, const struct bulk_plan *plan, int64_t *ret_id,
                     struct redrive_err *err);
 
 /* Writes the redrives of a tenant that are under way, one object each. A filter is hidden where the
@@ -57,6 +37,10 @@ void bulk_runs_write_redrives(struct bulk_runs *all, struct str tenant, bool hid
 /* Writes all runs of a tenant, of every verb: those under way, then those that have ended. */
 void bulk_runs_write(struct bulk_runs *all, struct str tenant, bool hides_filter,
                      struct json_writer *w);
+
+/* Writes one of them. False: the tenant has none of that number. */
+bool bulk_runs_write_one(struct bulk_runs *all, struct str tenant, int64_t id, bool hides_filter,
+                         struct json_writer *w);
 
 /* Stops one: nothing more is changed than a chunk that the committer is working on. False: the
  * tenant has none of that number under way. */

@@ -45,7 +45,7 @@ def test_interrupt_stops_it_and_says_how_far_it_came(store, number):
     result = json.loads(out)
     queued = len(store.ids("jobs", "list", "--state", "queued", "--limit", "1000"))
     assert process.returncode == 1
-    assert result["interrupted"] and result["matched"] == 300
+    assert not result["finished"] and result["matched"] == 300
     assert 0 < result["redriven"] == queued < 300
     assert f"interrupted: {queued} of 300 redriven" in err
 

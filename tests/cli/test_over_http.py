@@ -8,6 +8,7 @@ import json
 import signal
 import subprocess
 import threading
+import time
 import urllib.request
 
 import pytest
@@ -63,6 +64,16 @@ class Place:
     def there(self, *words, **options):
         return run("--server", self.url, "--token-file", str(self.token), *words, **options)
 
+    def begin(self, *words):
+        """A command through the server that goes on."""
+        return subprocess.Popen([str(BINARY), "--server", self.url, "--token-file", str(self.token), *words],
+                                stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=environment())
+
+    def ask(self, path, body=None):
+        request = urllib.request.Request(self.url + path, json.dumps(body).encode() if body else None,
+                                         {"Authorization": f"Bearer {TOKEN}"})
+        return json.loads(urllib.request.urlopen(request, timeout=TIMEOUT_S).read())
+
 
 @pytest.fixture
 def own(tmp_path):
@@ -102,33 +113,34 @@ def test_ages_count_from_the_beginning_of_a_redrive_at_a_rate(empty):
 
 
 def test_a_result_is_waited_for_and_printed_as_the_handler_gave_it(own):
-    call = subprocess.Popen(
-        [str(BINARY), "--server", own.url, "--token-file", str(own.token), "enqueue", "enrich", "{}",
-         "--id", "waited", "--wait", "20s"],
-        stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=environment())
+    call = own.begin("enqueue", "enrich", "{}", "--id", "waited", "--wait", "20s")
     wait_for(lambda: b'"queued"' in own.here("jobs", "show", "waited", "--json").stdout, lambda: "the job is there")
 
-    def ask(path, body):
-        request = urllib.request.Request(own.url + path, json.dumps(body).encode(),
-                                         {"Authorization": f"Bearer {TOKEN}"})
-        return json.loads(urllib.request.urlopen(request, timeout=TIMEOUT_S).read())
-
-    job = next(job for job in ask("/v1/claim", {"tasks": ["enrich"], "n": 10, "wait": 5})["jobs"] if job["id"] == "waited")
-    ask("/v1/settle", {"items": [{"id": "waited", "token": job["token"], "status": "SUCCESS", "result": {"done": 1}}]})
+    job = next(job for job in own.ask("/v1/claim", {"tasks": ["enrich"], "n": 10, "wait": 5})["jobs"] if job["id"] == "waited")
+    own.ask("/v1/settle", {"items": [{"id": "waited", "token": job["token"], "status": "SUCCESS", "result": {"done": 1}}]})
     out, err = call.communicate(timeout=TIMEOUT_S)
     assert (call.returncode, out, err) == (0, b'waited\ncompleted\n{"done": 1}\n', b"")
 
 
 def test_ctrl_c_ends_a_redrive_at_a_rate_between_two_jobs(own):
-    call = subprocess.Popen(
-        [str(BINARY), "--server", own.url, "--token-file", str(own.token), "dlq", "retry", "--all",
-         "--rate", "1/min", "--json"],
-        stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=environment())
+    call = own.begin("dlq", "retry", "--all", "--rate", "1/min", "--json")
     wait_for(lambda: len(json.loads(own.here("dlq", "list", "--json").stdout)["items"]) == 2, "one is redriven")
     call.send_signal(signal.SIGINT)
     out, _ = call.communicate(timeout=TIMEOUT_S)
     assert call.returncode == 1
-    assert json.loads(out) == {"dry_run": False, "matched": 3, "at_least": False, "redriven": 1, "refused": 0, "interrupted": True}
+    assert json.loads(out) == {"dry_run": False, "matched": 3, "at_least": False, "redriven": 1, "refused": 0, "finished": False}
+    runs = own.ask("/v1/bulk")["items"]
+    assert [(run["verb"], run["state"], run["changed"]) for run in runs] == [("retry", "stopped", 1)]
+
+
+def test_a_server_that_ends_in_a_redrive_at_a_rate_is_told_with_how_far_it_came(own):
+    call = own.begin("dlq", "retry", "--all", "--rate", "1/min", "--json")
+    wait_for(lambda: any(run["changed"] == 1 for run in own.ask("/v1/bulk")["items"]), "one is redriven")
+    time.sleep(1)  # it has been asked for at least once since
+    own.stop()
+    out, err = call.communicate(timeout=TIMEOUT_S)
+    assert call.returncode == 1 and out == b""
+    assert json.loads(err.splitlines()[-1])["error"]["detail"] == "1 of 3 were changed when it was asked last"
 
 
 def error_of(result, code=1):
@@ -168,6 +180,40 @@ def test_a_server_that_is_not_redrive_is_told_apart():
         assert "not a server of Redrive" in error["message"]
         error = error_of(run("--server", url + "/lo", "stats", "--json"))
         assert "302" in error["message"] and "redirects are not followed" in error["hint"]
+
+
+def test_a_run_that_a_restart_has_lost_is_an_error_with_its_last_counts():
+    class Restarted(http.server.BaseHTTPRequestHandler):
+        looks = 0
+
+        def answer(self, status, **members):
+            body = json.dumps(members).encode()
+            self.send_response(status)
+            self.send_header("Content-Length", str(len(body)))
+            self.end_headers()
+            self.wfile.write(body)
+
+        def do_GET(self):
+            if self.path == "/v1/session":
+                self.answer(200, name="ops", tenant="default", version="9.9.9", at="2026-05-01T12:00:00.000Z")
+            elif Restarted.looks == 0:
+                Restarted.looks += 1
+                self.answer(200, id="7", state="running", changed=2, refused=1)
+            else:
+                self.answer(404, type="urn:redrive:not-found", detail="there is no run '7'")
+
+        def do_POST(self):
+            self.rfile.read(int(self.headers["Content-Length"]))
+            self.answer(202, id="7", matched=5, at_least=False)
+
+        def log_message(self, *_):
+            pass
+
+    with server_of(Restarted) as url:
+        error = error_of(run("--server", url, "dlq", "retry", "--all", "--json"))
+        assert error["message"] == "the run is gone: the server was restarted"
+        assert error["detail"] == "2 of 5 were changed when it was asked last"
+        assert error["hint"] == "the same command goes on with the rest"
 
 
 def test_a_server_without_the_route_is_of_another_version():

@@ -1,17 +1,11 @@
-/* change.c - cancel, retry and remove: for jobs by id, and for many, chunk by chunk. */
+/* change.c - verbs for the jobs that are named by their ids. */
 #include "cli/jobs/change.h"
-
-#include <inttypes.h>
-#include <poll.h>
 
 #include "base/err.h"
 #include "base/json/writer.h"
-#include "base/time/clock.h"
-#include "cli/output/progress.h"
 #include "cli/output/table.h"
 #include "cli/output/term.h"
 #include "core/state.h"
-#include "engine/verbs/change.h"
 
 /* ---- Jobs by id ------------------------------------------------------------------------------ */
 
@@ -207,69 +201,4 @@ int job_change_run(struct cli *cli, struct session *session, struct redrive_err 
     const struct job_by_id *options = invocation_options(&cli->invocation);
     return job_change_args(cli, session, (enum job_verb)cli_variant(cli), options->select.tenant,
                            err);
-}
-
-/* ---- Many jobs ------------------------------------------------------------------------------- */
-
-/* A signal that comes just before the wait does not end it, so waits are short. */
-static void wait_ms(int64_t ms)
-{
-    (void)poll(NULL, 0, ms < 50 ? (int)ms : 50);
-}
-
-static int run_chunks(struct session *session, struct bulk *bulk, struct bulk_run *run,
-                      struct progress *progress, struct redrive_err *err)
-{
-    struct bulk_pace pace;
-    int rc = 0;
-    bulk_pace_init(&pace, &run->rate, clock_monotonic_ms());
-    while (rc == 0 && !bulk->finished && !interrupt_asked()) {
-        struct bulk_op op;
-        int64_t pause_ms;
-        size_t n = bulk_pace_due(&pace, clock_monotonic_ms(), &pause_ms);
-        if (n == 0) {
-            wait_ms(pause_ms);
-            progress_update(progress, bulk->changed + bulk->refused);
-            continue;
-        }
-        bulk_op_init(&op, bulk, n);
-        rc = session_apply(session, &op.op, err);
-        if (rc < 0)
-            break;
-        bulk_add(bulk, &op);
-        bulk_pace_took(&pace, op.changed, clock_monotonic_ms());
-        progress_update(progress, bulk->changed + bulk->refused);
-    }
-    run->changed = bulk->changed;
-    run->refused = bulk->refused;
-    run->interrupted = interrupt_asked() && !bulk->finished;
-    return rc;
-}
-
-int bulk_run(struct cli *cli, struct session *session, struct bulk *bulk, struct bulk_run *run,
-             struct redrive_err *err)
-{
-    struct interrupt interrupt;
-    struct progress progress;
-    struct bulk_forecast forecast;
-    int rc = bulk_count(session->store, bulk, UINT64_MAX, &forecast, err);
-    run->changed = forecast.changed;
-    run->refused = forecast.refused;
-    run->matched = run->changed + run->refused;
-    if (rc < 0 || run->dry_run || run->matched == 0)
-        return rc;
-    progress_init(&progress, &cli->err, run->label, run->matched, NULL);
-    interrupt_catch(&interrupt);
-    rc = run_chunks(session, bulk, run, &progress, err);
-    interrupt_release(&interrupt);
-    progress_clear(&progress);
-    return rc;
-}
-
-int bulk_run_interrupted(const struct bulk_run *run, const char *done, struct redrive_err *err)
-{
-    err_set(err, REDRIVE_E_CANCELLED, "interrupted: %" PRIu64 " of %s%" PRIu64 " %s", run->changed,
-            run->is_at_least ? "at least " : "", run->matched, done);
-    err_hint(err, "the same command goes on with the rest");
-    return REDRIVE_E_CANCELLED;
 }

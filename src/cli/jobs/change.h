@@ -1,4 +1,4 @@
-/* change.h - verbs for jobs: for those that are named by their ids, and for many at a time.
+/* change.h - verbs for the jobs that are named by their ids.
  *
  * Each id is tried, even if one before it was refused. What was done is data: a line for each job,
  * or {"items":[…],"next":null} with what the operations answer. What was refused is reported, and
@@ -11,10 +11,9 @@
 #include "cli/remote/remote.h"
 #include "cli/shared/answer.h"
 #include "cli/shared/session.h"
-#include "engine/verbs/change.h"
 #include "store/store.h"
 
-/* What a command does to the jobs of its arguments, or to those that its options select. */
+/* What a command does to the jobs of its arguments. */
 enum job_verb {
     JOB_CANCEL,
     JOB_RETRY,
@@ -47,35 +46,5 @@ int job_change_run(struct cli *cli, struct session *session, struct redrive_err 
 /* Does it to the jobs that the arguments name. */
 int job_change_args(struct cli *cli, struct session *session, enum job_verb verb,
                     const char *tenant, struct redrive_err *err);
-
-/* ---- Many jobs ------------------------------------------------------------------------------- */
-
-/* A bulk (engine/verbs/change.h) that is carried out: counted, paced, with a bar that shows how far
- * it is, and stopped between two chunks when a signal asks for it. */
-struct bulk_run {
-    const char *label; /* of the progress bar */
-    struct rate rate;  /* count 0: as fast as it goes */
-    bool dry_run;      /* count only */
-
-    /* The answer. */
-    uint64_t matched; /* as counted at the start, refusals included */
-    bool is_at_least; /* a server has counted so many, and there are more */
-    uint64_t changed; /* or would be */
-    uint64_t refused;
-    bool interrupted; /* by SIGINT or SIGTERM */
-};
-
-/* Runs it to its end, or until it is interrupted, which is no failure here. */
-int bulk_run(struct cli *cli, struct session *session, struct bulk *bulk, struct bulk_run *run,
-             struct redrive_err *err);
-
-/* The same at a server, for the dead letters that the options select (server_bulk.c): JOB_RETRY or
- * JOB_REMOVE. At a rate they are redriven one by one; else one request does all of it, and an
- * interrupt ends the wait for it, as for any request. */
-int bulk_run_at_server(struct cli *cli, struct session *session, const struct job_select *select,
-                       enum job_verb verb, struct bulk_run *run, struct redrive_err *err);
-
-/* The failure of a run that was interrupted: how far it came. `done` is "redriven" or "removed". */
-int bulk_run_interrupted(const struct bulk_run *run, const char *done, struct redrive_err *err);
 
 #endif

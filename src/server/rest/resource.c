@@ -107,45 +107,23 @@ bool kit_parameter(struct rest_call *call, const struct field *field, void *ret)
     return false;
 }
 
+bool kit_run_id(struct rest_call *call, int64_t *ret)
+{
+    static const struct field NUMBER = {"id", &FIELD_INT, 0, .min = 1, .max = INT64_MAX};
+    struct field_reader r;
+    return read_parameter(call, call->params[0], &NUMBER, ret, &r, NULL) == 0;
+}
+
 void kit_stop_run(struct rest_call *call, const char *what)
 {
     const struct str id = call->params[0];
-    static const struct field NUMBER = {"id", &FIELD_INT, 0, .min = 1, .max = INT64_MAX};
-    struct field_reader r;
     int64_t number;
-    if (read_parameter(call, id, &NUMBER, &number, &r, NULL) == 0 &&
+    if (kit_run_id(call, &number) &&
         bulk_runs_cancel(call->rest->bulk_runs, call->principal.tenant, number))
         rest_send_empty(call, 204);
     else
         kit_refuse(call, REDRIVE_E_NOT_FOUND, "there is no %s '%.*s' under way", what,
                    (int)(id.len < 100 ? id.len : 100), id.ptr);
-}
-
-int kit_read_filter(struct field_reader *b, struct str filter, bool all, const char *what,
-                    struct job_query *query)
-{
-    int rc;
-    if (filter.len > BULK_FILTER_MAX_BYTES) {
-        rc = field_fault(b, "filter", REDRIVE_E_TOO_BIG, "it is too long");
-        err_detail(b->err, "it has %zu bytes; at most %d are taken", filter.len,
-                   BULK_FILTER_MAX_BYTES);
-        err_hint(b->err, "send several requests, each with a part of it");
-        return rc;
-    }
-    (void)str_copy(query->reader.at, sizeof query->reader.at, STR("filter."));
-    rc = filter.len > 0 ? job_query_add_object(query, filter) : 0;
-    if (rc == 0)
-        rc = job_query_finish(query);
-    if (rc < 0) {
-        (void)str_copy(b->place, sizeof b->place, str_of(query->reader.place));
-        return rc;
-    }
-    if (job_query_selects(query) == !all)
-        return 0;
-    rc = all ? field_fault(b, "filter", REDRIVE_E_INVALID, "it and 'all' exclude each other")
-             : field_fault(b, "filter", REDRIVE_E_INVALID, "which %s?", what);
-    err_detail(b->err, "expected an object with the parameters of the list, or \"all\": true");
-    return rc;
 }
 
 /* ---- Pages ----------------------------------------------------------------------------------- */

@@ -30,17 +30,6 @@ struct api_context rest_context(struct rest_call *call, struct api_input *input)
  * token has the scope `admin`. */
 bool kit_redacts(const struct rest_call *call);
 
-/* Jobs that a request counts one by one. The answer says when there are more: counting holds one of
- * the few threads that read. */
-#define KIT_COUNT_MAX 10000
-
-/* A part of a body that asks for many jobs at once: `filter` is an object with the parameters of a
- * list; `all` stands in its place, and one of the two must be there. `what` are "jobs" or "dead
- * letters". Makes the query whole. A filter that is longer than a run may keep is refused
- * (REDRIVE_E_TOO_BIG). */
-int kit_read_filter(struct field_reader *b, struct str filter, bool all, const char *what,
-                    struct job_query *query);
-
 /* Answers with {"items":[…],"next":null}, a list that is always whole: item i of `n` of a page, as
  * `write` writes it. With rc < 0 it fails by the error instead: what reading the page gave is
  * handed on. */
@@ -48,7 +37,9 @@ typedef void (*kit_item_fn)(struct json_writer *w, const void *page, size_t i);
 void kit_send_items(struct rest_call *call, int rc, const struct redrive_err *err, const void *page,
                     size_t n, kit_item_fn write);
 
-/* Stops the run over many jobs that the path names: 204, or 404 with `what`, "run" or "retry". On a
+/* The number of a run over many jobs, which the path names. False: it is no number. */
+bool kit_run_id(struct rest_call *call, int64_t *ret);
+/* Stops that run: 204, or 404 with `what`, "run" or "retry". On a
  * reader: stopping waits for a timer that is firing. */
 void kit_stop_run(struct rest_call *call, const char *what);
 

@@ -286,7 +286,7 @@ static void run_change(struct rest_call *call, struct api_context *context)
 
 void rest_route_run(struct rest_call *call)
 {
-    if (!call->route->operation) {
+    if (call->route->own_run) {
         call->route->own_run(call);
         return;
     }

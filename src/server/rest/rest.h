@@ -52,8 +52,8 @@ struct rest_route {
     bool own_reads;              /* runs on a reader thread: it may use rest_store and may wait */
     rest_fn own_run;             /* else it runs on the server's thread and must not wait */
     bool outlives_store; /* it has an answer of its own while the store is known to be away */
-    /* In place of what is its own: method, scope and answer are those of the operation, and the
-     * path too, unless the route has another. */
+    /* In place of what is its own: method and scope are those of the operation, and the path and
+     * the answer too, unless the route has others. */
     const struct operation *operation;
 };
 
@@ -77,8 +77,8 @@ static inline enum config_scope rest_route_scope(const struct rest_route *route)
 }
 static inline bool rest_route_reads(const struct rest_route *route)
 {
-    return route->operation ? route->operation->read || route->operation->begin_waits
-                            : route->own_reads;
+    const struct operation *operation = route->own_run ? NULL : route->operation;
+    return operation ? operation->read || operation->begin_waits : route->own_reads;
 }
 /* Answers the call as its route does. */
 void rest_route_run(struct rest_call *call);

@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "base/err.h"
+#include "cli/jobs/bulk.h"
 #include "cli/jobs/change.h"
 #include "cli/jobs/export.h"
 #include "cli/jobs/list.h"
@@ -79,16 +80,6 @@ static const struct command CMD_EXPORT = {
 #define DRY_RUN_ROW(S) \
     OPTION("dry-run", 0, NULL, "say how many there are, and change nothing", INTO_FLAG(S, dry_run))
 
-/* The bulk of the jobs that the options select. */
-static void init_bulk(const struct cli *cli, const struct session *session, enum move_kind kind,
-                      struct bulk *ret)
-{
-    const int64_t now_ms = session_now_ms(session);
-    struct job_filter filter;
-    job_select_filter(cli, now_ms, &filter);
-    bulk_init(ret, kind, &filter, now_ms);
-}
-
 /* ---- retry ----------------------------------------------------------------------------------- */
 
 struct retry_options {
@@ -122,7 +113,7 @@ static void retry_as_json(struct json_writer *w, const void *thing)
     json_field_bool(w, "at_least", run->is_at_least);
     json_field_int(w, "redriven", run->dry_run ? 0 : (int64_t)run->changed);
     json_field_int(w, "refused", (int64_t)run->refused);
-    json_field_bool(w, "interrupted", run->interrupted);
+    json_field_bool(w, "finished", !run->interrupted);
     json_end_object(w);
 }
 
@@ -165,14 +156,15 @@ static int check_retry(struct cli *cli, struct redrive_err *err)
 static int run_retry(struct cli *cli, struct session *session, struct redrive_err *err)
 {
     const struct retry_options *options = invocation_options(&cli->invocation);
-    struct bulk_run run = {.label = "redrive", .dry_run = options->dry_run, .rate = options->rate};
-    struct bulk bulk;
+    struct bulk_run run = {.label = "redrive",
+                           .verb = BULK_RETRY,
+                           .select = &options->select,
+                           .states = DLQ_STATES,
+                           .rate = options->rate,
+                           .dry_run = options->dry_run};
     if (cli->invocation.n_args > 0)
         return job_change_args(cli, session, LETTER_RETRY, options->select.tenant, err);
-    init_bulk(cli, session, MOVE_REDRIVE, &bulk);
-    int rc = session->remote
-                 ? bulk_run_at_server(cli, session, &options->select, LETTER_RETRY, &run, err)
-                 : bulk_run(cli, session, &bulk, &run, err);
+    int rc = bulk_run(cli, session, &run, err);
     if (rc == 0)
         rc = cli_show(cli, &run, retry_as_json, retry_as_text, err);
     return rc == 0 && run.interrupted ? bulk_run_interrupted(&run, "redriven", err) : rc;
@@ -227,13 +219,12 @@ static bool is_confirmed(struct cli *cli, const struct bulk_run *look)
     return fgets(answer, sizeof answer, stdin) && (answer[0] == 'y' || answer[0] == 'Y');
 }
 
-static int ask(struct cli *cli, struct session *session, struct bulk *bulk, struct redrive_err *err)
+static int ask(struct cli *cli, struct session *session, const struct bulk_run *run,
+               struct redrive_err *err)
 {
-    const struct purge_options *options = invocation_options(&cli->invocation);
-    struct bulk_run look = {.dry_run = true};
-    int rc = session->remote
-                 ? bulk_run_at_server(cli, session, &options->select, LETTER_REMOVE, &look, err)
-                 : bulk_run(cli, session, bulk, &look, err);
+    struct bulk_run look = *run;
+    look.dry_run = true;
+    int rc = bulk_run(cli, session, &look, err);
     if (rc == 0 && look.changed > 0 && !is_confirmed(cli, &look))
         rc = err_set(err, REDRIVE_E_CANCELLED, "nothing was removed");
     return rc;
@@ -247,7 +238,7 @@ static void purge_as_json(struct json_writer *w, const void *thing)
     json_field_int(w, "matched", (int64_t)run->matched);
     json_field_bool(w, "at_least", run->is_at_least);
     json_field_int(w, "removed", run->dry_run ? 0 : (int64_t)run->changed);
-    json_field_bool(w, "interrupted", run->interrupted);
+    json_field_bool(w, "finished", !run->interrupted);
     json_end_object(w);
 }
 
@@ -272,16 +263,16 @@ static int check_purge(struct cli *cli, struct redrive_err *err)
 static int run_purge(struct cli *cli, struct session *session, struct redrive_err *err)
 {
     const struct purge_options *options = invocation_options(&cli->invocation);
-    struct bulk_run run = {.label = "purge", .dry_run = options->dry_run};
-    struct bulk bulk;
+    struct bulk_run run = {.label = "purge",
+                           .verb = BULK_REMOVE,
+                           .select = &options->select,
+                           .states = DLQ_STATES,
+                           .dry_run = options->dry_run};
     int rc = 0;
-    init_bulk(cli, session, MOVE_REMOVE, &bulk);
     if (!options->yes && !options->dry_run)
-        rc = ask(cli, session, &bulk, err);
+        rc = ask(cli, session, &run, err);
     if (rc == 0)
-        rc = session->remote
-                 ? bulk_run_at_server(cli, session, &options->select, LETTER_REMOVE, &run, err)
-                 : bulk_run(cli, session, &bulk, &run, err);
+        rc = bulk_run(cli, session, &run, err);
     if (rc == 0)
         rc = cli_show(cli, &run, purge_as_json, purge_as_text, err);
     return rc == 0 && run.interrupted ? bulk_run_interrupted(&run, "removed", err) : rc;
