@@ -101,6 +101,21 @@ TEST(full_disk_is_noticed_on_closing)
     assert_string_equal(err.detail, "No space left on device");
 }
 
+TEST(reason_is_kept_when_a_long_text_is_lost_before_closing)
+{
+    struct redrive_err err = {0};
+    struct buf text;
+    struct term t = {.file = fopen("/dev/full", "w")};
+    assert_non_null(t.file);
+    buf_init(&text, 100000);
+    while (text.len < 100000 / 2)
+        buf_puts(&text, "more than the stream keeps back\n");
+    term_write(&t, &text);
+    buf_release(&text);
+    assert_int_equal(term_close(&t, &err), REDRIVE_E_IO);
+    assert_string_equal(err.detail, "No space left on device");
+}
+
 TEST(output_lost_before_closing_is_noticed_too)
 {
     struct redrive_err err = {0};

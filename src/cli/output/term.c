@@ -63,8 +63,9 @@ void style_add(struct buf *out, bool color, enum style style, struct str text)
 
 void term_write(struct term *t, const struct buf *text)
 {
-    if (text->len > 0)
-        fwrite(text->data, 1, text->len, t->file);
+    errno = 0;
+    if (text->len > 0 && fwrite(text->data, 1, text->len, t->file) < text->len && t->lost == 0)
+        t->lost = errno;
 }
 
 int term_close(struct term *t, struct redrive_err *err)
@@ -73,7 +74,7 @@ int term_close(struct term *t, struct redrive_err *err)
     errno = 0;
     if (fclose(t->file) == 0 && !lost)
         return 0;
-    int why = errno;
+    const int why = t->lost ? t->lost : errno;
     err_set(err, REDRIVE_E_IO, "cannot write standard output");
     if (why)
         err_detail(err, "%s", strerror(why));

@@ -19,6 +19,7 @@ struct term {
     bool is_tty; /* a terminal on which the cursor can be moved: not TERM=dumb */
     bool color;
     unsigned width; /* columns; 0 when it is no terminal, so that nothing need be cut */
+    int lost;       /* errno of the first text that could not be written; 0: none */
 };
 
 /* The values of --color, in its order. */
