@@ -103,6 +103,12 @@ test-python: $(BUILD)/build.ninja
 	@tools/wheel $(BUILD)
 	@tools/test-python $(BUILD)
 
+# The parts of documents that the program prints, such as the options in docs/redrive.1.
+.PHONY: docs
+docs: $(BUILD)/build.ninja
+	@ninja --quiet -C $(BUILD) redrive
+	@tools/docs $(BUILD)/redrive
+
 # The decorator beside tenacity and backoff, the worker beside Procrastinate and Celery.
 bench-python: all wheel
 	@tools/bootstrap test
@@ -268,6 +274,7 @@ help:
 	@echo 'make sbom       the bill of materials (SPDX), as build/redrive.spdx.json'
 	@echo 'make test-packages'
 	@echo '                build the Debian packages, install, start and purge them in a throw-away root'
+	@echo 'make docs       write the parts of documents that the program prints: options and keys'
 	@echo 'make format     apply the house format'
 	@echo 'make coverage   line and branch coverage of base and core; ALL=1: of all; writes build-coverage/'
 	@echo 'make asan tsan  unit tests and a part of the black-box tests under sanitizers'

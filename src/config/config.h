@@ -16,6 +16,7 @@
 #include "base/json/writer.h"
 #include "base/mem/arena.h"
 #include "base/os/log.h"
+#include "base/text/buf.h"
 #include "base/text/str.h"
 #include "core/breaker/health.h"
 #include "core/cron/cron.h"
@@ -374,6 +375,16 @@ struct config_flag {
 bool config_flag_known(struct str name);
 /* The flag with that number, from 0; false after the last. */
 bool config_flag_enumerate(size_t index, struct config_flag *ret);
+
+/* ---- The reference of all keys (schema/reference.c) -------------------------------------------
+ */
+
+/* The names of its sections, with `index` from 0; NULL after the last. */
+const char *config_section(size_t index);
+
+/* Append the keys of a section, or of all if it is NULL: as tables of Markdown, or as JSON. */
+void config_reference(const char *section, struct buf *out);
+void config_reference_json(const char *section, struct json_writer *w);
 
 /* ---- Parts on their own ---------------------------------------------------------------------- */
 

@@ -65,7 +65,7 @@ def test_configuration_flags_are_completed(frame):
         return frame.output("__complete", "--", str(len(words)), "redrive", *words).split()
 
     assert complete("work", "--retry") == ["--retry-max-delay", "--retry-mode"]
-    assert complete("help", "conf") == ["config-flags"]
+    assert complete("help", "conf") == ["config-flags", "config-keys"]
 
 
 def test_table_is_whole_in_a_pipe_and_cut_on_a_terminal(frame):

@@ -115,6 +115,66 @@ FIXTURE_TEST(page_fits_the_terminal_up_to_a_hundred_columns)
     assert_true(widest_line(page("simulate", NULL, &PIPE)) <= HELP_WIDTH_DEFAULT);
 }
 
+/* ---- The manual page --------------------------------------------------------------------------
+ */
+
+static const struct field MANY_OPTIONS[] = {
+    {.name = "a", .kind = &FIELD_BOOL, .help = "first"},
+    {.name = "b", .kind = &FIELD_BOOL, .help = "second"},
+    {.name = "c", .kind = &FIELD_BOOL, .help = "third"},
+    {.name = "d", .kind = &FIELD_BOOL, .help = "fourth"},
+    {.name = "e", .letter = 'e', .kind = &OPTION_STRING, .placeholder = "FILE", .help = "fifth"},
+    {0},
+};
+static const struct field OTHER_OPTIONS[] = {
+    {.name = "a", .kind = &FIELD_BOOL, .help = "first"},
+    {.name = "b", .kind = &FIELD_BOOL, .help = "second"},
+    {.name = "c", .kind = &FIELD_BOOL, .help = "third"},
+    {.name = "d", .kind = &FIELD_BOOL, .help = "fourth"},
+    {.name = "e", .letter = 'e', .kind = &OPTION_STRING, .placeholder = "FILE", .help = "fifth"},
+    {.name = "f", .kind = &FIELD_BOOL, .negatable = true, .help = "the `sixth`"},
+    {0},
+};
+static const struct command MANY = {
+    .name = "many",
+    .summary = "have many options",
+    .arguments = "[ID...]",
+    .description = "With --a-b, or '\\', time-out. Up to 1.5 s, -1 for\n\n.env. Not so.",
+    .options = MANY_OPTIONS,
+    .over_http = true,
+};
+static const struct command OTHER = {
+    .name = "other", .summary = "have them too", .arguments = "A", .options = OTHER_OPTIONS};
+static const struct command MANUAL_ROOT = {
+    .name = "fake",
+    .summary = "s",
+    .commands = (const struct command *const[]){&MANY, &OTHER, NULL},
+};
+
+FIXTURE_TEST(manual_is_made_of_the_tables)
+{
+    manual_part(&MANUAL_ROOT, &out);
+    assert_string_equal(buf_cstr(&out),
+                        ".Sh GLOBAL OPTIONS\n"
+                        ".Sh COMMANDS\n.Bl -tag -width Ds\n"
+                        ".It Nm Cm many Op Ar ID ...\n"
+                        "Have many options.\n"
+                        "With \\fB\\-\\-a\\-b\\fR, or \\(aq\\e\\(aq, time-out.\n"
+                        "Up to 1.5 s, \\-1 for\n.Pp\n\\&.env.\nNot so.\n"
+                        ".Bl -tag -width Ds\n"
+                        ".It Fl -a\nFirst.\n.It Fl -b\nSecond.\n.It Fl -c\nThird.\n"
+                        ".It Fl -d\nFourth.\n.It Fl e Ar FILE , Fl -e Ar FILE\nFifth.\n.El\n"
+                        ".It Nm Cm other Ar A\n"
+                        "Have them too.\n"
+                        ".Bl -tag -width Ds\n.It Fl -[no-]f\nThe \\fBsixth\\fR.\n.El\n"
+                        ".Pp\nUnderstands\n.Fl -a , -b , -c , -d , -e\nas\n.Nm Cm many\ndoes.\n"
+                        ".El\n"
+                        ".Sh COMMANDS OVER HTTP\nWith\n.Fl -server\n"
+                        "these commands ask a server over HTTP, and print what they print on its "
+                        "store:\n.Cm many .\n"
+                        "All others that use a store need the store itself, and say so.\n");
+}
+
 FIXTURE_TEST(long_names_stand_on_a_line_of_their_own)
 {
     const struct field options[] = {

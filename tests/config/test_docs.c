@@ -1,9 +1,8 @@
-/* docs/configuration.md and examples/redrive.yaml say what the tables say, and what they show
- * loads. The argument is the root of the sources. */
+/* docs/configuration.md has every profile, and what it and examples/redrive.yaml show loads. The
+ * argument is the root of the sources. */
 #include "sandbox.h"
 
 #include "base/os/file.h"
-#include "config/schema/schema.h"
 #include "core/retry/policy.h"
 
 static const char *source_root;
@@ -18,63 +17,6 @@ static char *read_source(const char *name)
     if (file_read(path, 1u << 20, &text, &err) < 0)
         fail_msg("%s: %s", path, err.message);
     return buf_detach(&text, NULL);
-}
-
-/* The text between the heading of a table's section and the next heading. */
-static char *section_of(const char *doc, const struct table *table)
-{
-    char heading[64];
-    snprintf(heading, sizeof heading, "\n### `%s`\n", table->name);
-    const char *start = strstr(doc, heading);
-    if (!start)
-        fail_msg("there is no section %s", heading);
-    start += strlen(heading);
-    const char *end = strstr(start, "\n##");
-    return str_dup((struct str){start, end ? (size_t)(end - start) : strlen(start)});
-}
-
-/* The row of a key, with what Markdown would take for emphasis made plain. */
-static void row_of(const struct table *table, const struct field *field, struct buf *out)
-{
-    char row[1024], expects[EXPECTS_MAX];
-    const char *standard = table == &TABLE_CLASS_RULE ? "inherited"
-                           : field->default_text      ? field->default_text
-                           : field->required          ? "required"
-                                                      : "";
-    snprintf(row, sizeof row, "| `%s` | %s | %s | %s |\n", field->name,
-             field_expects(field, expects), standard, field->help);
-    buf_reset(out);
-    for (const char *p = row; *p; p++) {
-        if (*p == '*')
-            buf_putc(out, '\\');
-        buf_putc(out, *p);
-    }
-}
-
-TEST(every_key_is_documented_and_nothing_else)
-{
-    char *doc = read_source("docs/configuration.md");
-    const struct table *table;
-    struct buf row;
-
-    buf_init(&row, 4096);
-    for (size_t i = 0; (table = section_at(i)); i++) {
-        char *section = section_of(doc, table);
-        for (size_t j = 0; j < table->n_fields; j++) {
-            row_of(table, &table->fields[j], &row);
-            char *found = strstr(section, buf_cstr(&row));
-            if (!found)
-                fail_msg("%s lacks the row %s", table->name, buf_cstr(&row));
-            /* So that what is left over is not in the table. */
-            memset(found, ' ', row.len - 1);
-        }
-        const char *stray = strstr(section, "\n| `");
-        if (stray)
-            fail_msg("%s has a row that is no key: %.40s", table->name, stray);
-        free(section);
-    }
-    buf_release(&row);
-    free(doc);
 }
 
 TEST(every_profile_is_documented)

@@ -173,8 +173,10 @@ const struct command cmd_backup = {
         "workers run on it while the store that it was taken from is in use: each job would run "
         "twice.\n"
         "\n"
-        "PostgreSQL and Redis have their own means, such as pg_dump, which are named when the "
-        "store is one of these.",
+        "PostgreSQL and Redis have their own means, such as pg_dump: for these stores the exit "
+        "code is 2, and the error names the means.\n"
+        "\n"
+        "With --json the summary has file, bytes, jobs and seconds.",
     OPTIONS_INTO(OPTIONS, struct backup_options),
     .examples = EXAMPLES(
         {"redrive backup /backup/redrive.db", "the store of the configuration"},

@@ -271,6 +271,11 @@ static int run_verb(struct cli *cli, struct session *session, struct redrive_err
 static const struct command CMD_LIST = {
     .name = "list",
     .summary = "list all breakers with their state",
+    .description =
+        "State, failures in a row, failure rate, share of slow calls, when it opened, when the "
+        "next probe may go, and how many jobs are parked behind it. `next job` means that a probe "
+        "may go now, and no job is there to be it. Tasks of the configuration have theirs from the "
+        "start, unless their keys come from payloads.",
     .examples = EXAMPLES({"redrive breakers list", "which are open, and how many jobs wait?"}),
     .run_on_store = run_list,
     .settings = SETTINGS_BREAKER,
@@ -324,6 +329,7 @@ static const struct command CMD_SIMULATE_FAILURE = {
     .name = "simulate-failure",
     .summary = "count one failure that has not happened",
     .arguments = "KEY",
+    .description = "To try a breaker out.",
     .examples =
         EXAMPLES({"redrive breakers simulate-failure mail", "try it out: after five it opens"}),
     .run_on_store = run_verb,

@@ -226,8 +226,9 @@ static const struct command CMD_LIST = {
     .name = "list",
     .summary = "show the periodic tasks",
     .description = "Those of the configuration and those that were stored with `redrive cron set` "
-                   "or over HTTP, each with the last tick that any process has made, as the store "
-                   "remembers it, and the next one, both on the clocks of its time zone.",
+                   "or over HTTP, each with its schedule, time zone and rule of overlap, the last "
+                   "tick that any process has made, as the store remembers it, and the next one, "
+                   "both on the clocks of its time zone.",
     OPTIONS_INTO(OPTIONS, struct entries_options),
     .examples = EXAMPLES({"redrive cron list", "what runs when"},
                          {"redrive cron list --json", "the same for programs"}),

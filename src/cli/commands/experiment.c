@@ -101,6 +101,7 @@ static int run_report(struct cli *cli, struct session *session, struct redrive_e
 static const struct command CMD_LIST = {
     .name = "list",
     .summary = "list the experiments, running and stopped",
+    .description = "Their task and arms, and how many jobs were submitted to each and have ended.",
     .examples = EXAMPLES({"redrive experiment list", "which are there, with how many jobs?"}),
     .run_on_store = run_list,
 };

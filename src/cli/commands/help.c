@@ -9,6 +9,7 @@
 #include "base/err.h"
 #include "cli/frame/cli.h"
 #include "cli/frame/command.h"
+#include "config/config.h"
 
 static bool is_source_topic(const struct option_source *source, const char *word)
 {
@@ -27,6 +28,54 @@ static int print_source(struct cli *cli, struct redrive_err *err)
     return cli_print(cli, &page, err);
 }
 
+#define MANUAL_TOPIC "manual"
+#define KEYS_TOPIC   "config-keys"
+
+static int print_manual(struct cli *cli, struct redrive_err *err)
+{
+    struct buf part;
+    buf_init(&part, HELP_MAX_BYTES);
+    manual_part(cli->invocation.path.at[0], &part);
+    return cli_print(cli, &part, err);
+}
+
+static void section_words(struct words *out)
+{
+    for (size_t i = 0; config_section(i); i++)
+        words_add(out, "", str_of(config_section(i)));
+}
+
+static int refuse_unknown_section(const char *section, struct redrive_err *err)
+{
+    struct words words = WORDS_INIT;
+    section_words(&words);
+    (void)err_set(err, REDRIVE_E_USAGE, "the configuration has no section '%s'", section);
+    words_hint(&words, section, "run 'redrive help " KEYS_TOPIC "' to see all", err);
+    return REDRIVE_E_USAGE;
+}
+
+/* The keys of a section, or all if it is NULL. */
+static int print_keys(struct cli *cli, const char *section, struct redrive_err *err)
+{
+    size_t i = 0;
+    while (section && config_section(i) && strcmp(config_section(i), section) != 0)
+        i++;
+    if (!config_section(i))
+        return refuse_unknown_section(section, err);
+
+    struct json_writer w;
+    struct buf page;
+    buf_init(&page, HELP_MAX_BYTES);
+    if (cli->globals->json) {
+        json_writer_init(&w, &page);
+        config_reference_json(section, &w);
+        buf_putc(&page, '\n');
+    } else {
+        config_reference(section, &page);
+    }
+    return cli_print(cli, &page, err);
+}
+
 static int run_help(struct cli *cli, struct redrive_err *err)
 {
     const struct invocation *inv = &cli->invocation;
@@ -34,6 +83,10 @@ static int run_help(struct cli *cli, struct redrive_err *err)
 
     if (inv->n_args == 1 && is_source_topic(inv->source, inv->args[0]))
         return print_source(cli, err);
+    if (inv->n_args == 1 && strcmp(inv->args[0], MANUAL_TOPIC) == 0)
+        return print_manual(cli, err);
+    if (inv->n_args > 0 && inv->n_args <= 2 && strcmp(inv->args[0], KEYS_TOPIC) == 0)
+        return print_keys(cli, inv->n_args == 2 ? inv->args[1] : NULL, err);
     for (size_t i = 0; i < inv->n_args; i++) {
         int rc = command_path_descend(&path, inv->args[i], err);
         if (rc < 0)
@@ -45,16 +98,24 @@ static int run_help(struct cli *cli, struct redrive_err *err)
 static void complete_help(struct completion *c)
 {
     struct command_path path = {.at = {c->root}, .depth = 1};
-    struct words words = WORDS_INIT;
+    RELEASED_BY(words_release) struct words words = WORDS_INIT;
 
+    if (c->n_args == 1 && strcmp(c->args[0], KEYS_TOPIC) == 0) {
+        section_words(&words);
+        completion_offer_words(c, &words);
+        return;
+    }
     for (size_t i = 0; i < c->n_args; i++)
         if (command_path_descend(&path, c->args[i], NULL) < 0)
             return;
     command_words(command_path_last(&path), &words);
     completion_offer_words(c, &words);
-    words_release(&words);
-    if (c->source && c->n_args == 0)
+    if (c->n_args > 0)
+        return;
+    if (c->source)
         completion_offer(c, HELP_SOURCE_TOPIC);
+    completion_offer(c, KEYS_TOPIC);
+    completion_offer(c, MANUAL_TOPIC);
 }
 
 const struct command cmd_help = {
@@ -63,9 +124,15 @@ const struct command cmd_help = {
     .arguments = "[COMMAND...]",
     .description =
         "Shows what --help shows for the same command; without a command, the help of the program. "
-        "With --json, the same for machines: the command, its options, and all commands below it.",
+        "With --json, the same for machines: the command, its options, and all commands below it.\n"
+        "\n"
+        "`redrive help config-flags` lists the keys of the configuration that can be given as "
+        "options. `redrive help config-keys` has all keys, as the tables of "
+        "docs/configuration.md; with the name of a section, its keys. `redrive help manual` prints "
+        "the sections of redrive.1 about options and commands, as mdoc.",
     .examples =
         EXAMPLES({"redrive help completion bash", "read about one command"},
+                 {"redrive help config-keys retry", "read about the keys of a section"},
                  {"redrive help --json", "list all commands and options for a program to read"}),
     .run = run_help,
     .needs_no_store = true,
@@ -77,7 +144,7 @@ const struct command cmd_help = {
 const struct command cmd_version = {
     .name = "version",
     .summary = "print the version",
-    .description = "Prints the version, as --version does.",
+    .description = "The same as --version.",
     .examples = EXAMPLES({"redrive version --json", "read the version in a script"}),
     .run = cli_print_version,
     .needs_no_store = true,

@@ -16,9 +16,10 @@ static const struct command CMD_LIST = {
     .name = "list",
     .summary = "list jobs, a page at a time",
     .description =
-        "Without options, the newest jobs of all tenants. NEXT says what a job waits "
-        "for: a time, a breaker, a limit; or why it ended. A job is listed if it matches "
-        "every option that is given, and of several words of an option at least one.",
+        "Without options, the newest jobs of all tenants. NEXT says what a job waits for: a time, "
+        "a breaker, a limit; or why it ended. A job is listed if it matches every option that is "
+        "given, and of several words of an option at least one. With --json, "
+        "`{\"items\":[...],\"next\":CURSOR}`, where `next` is null on the last page.",
     OPTIONS_INTO(LIST_OPTIONS, struct job_list_options),
     .examples = EXAMPLES(
         {"redrive jobs list --state retrying,parked", "what waits, and for what"},
@@ -32,8 +33,11 @@ static const struct command CMD_SHOW = {
     .name = "show",
     .summary = "show everything about a job",
     .arguments = "ID",
-    .description = "Its facts, payload and result, every attempt with the delay that followed and "
-                   "why, and the last error with its stack trace.",
+    .description =
+        "Its facts, payload and result, every attempt with the delay that followed and why, and "
+        "the last error with its stack trace. Of a parked job, also the breaker, limit or retry "
+        "budget that holds it, and when it may go. With --json, the job with its `history`. Where "
+        "several tenants have a job of that id, --tenant says whose it is.",
     OPTIONS_INTO(JOB_BY_ID_OPTIONS, struct job_by_id),
     .examples =
         EXAMPLES({"redrive jobs show 0197f3c2-5f0e-7b1a-9c55-0d6f2a3b4c5d", "what became of it?"},
@@ -45,8 +49,9 @@ static const struct command CMD_CANCEL = {
     .name = "cancel",
     .summary = "cancel jobs that have not ended",
     .arguments = "ID...",
-    .description = "The worker of a running job notices it at its next heartbeat and ends the "
-                   "run; what it reports does not count.",
+    .description = "The worker of a running job notices it at its next heartbeat and ends the run; "
+                   "what it reports does not count. Each ID is tried; the exit code is that of the "
+                   "first that was refused.",
     OPTIONS_INTO(JOB_BY_ID_OPTIONS, struct job_by_id),
     .examples = EXAMPLES({"redrive jobs cancel invoice-17 invoice-18", "two jobs"}),
     .run_on_store = job_change_run,

@@ -75,10 +75,10 @@ static const struct command CMD_LIST = {
     .name = "list",
     .summary = "list the limits that jobs have met",
     .description =
-        "RUNNING are the jobs that run under the limit, and how many may: if that is adaptive, "
-        "how many now, and its bounds. RETRIES are the retries and the first attempts in "
-        "the window of the budget, ROOM is how many retries may start now. PARKED are jobs that "
-        "wait for the limit or its budget.",
+        "RUNNING are the jobs that run under the limit, and how many may: if that is adaptive, how "
+        "many now, and its bounds. RATE is how many jobs may start over time. RETRIES are the "
+        "retries and the first attempts in the window of the budget, ROOM is how many retries may "
+        "start now. PARKED are jobs that wait for the limit or its budget.",
     .examples = EXAMPLES({"redrive limits list", "is a budget overdrawn, and how many jobs wait?"}),
     .run_on_store = run_list,
 };

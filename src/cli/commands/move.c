@@ -32,9 +32,10 @@ struct move_options {
 };
 
 static const struct field OPTIONS[] = {
-    OPTION("from", 0, "URL", "the store to copy; it is only read",
+    OPTION("from", 0, "URL", "the store to copy, with the schema of this program; it is only read",
            INTO_STRING(struct move_options, from)),
-    OPTION("to", 0, "URL", "the store to copy into; with --tenant a shard, as URL or number",
+    OPTION("to", 0, "URL",
+           "the store to copy into; with --tenant a shard, as its URL or its number, from 1",
            INTO_STRING(struct move_options, to)),
     OPTION("tenant", 0, "NAME", "move this tenant to another shard of the store",
            INTO_STRING(struct move_options, tenant)),
@@ -391,24 +392,28 @@ const struct command cmd_move = {
     .name = "move",
     .summary = "copy everything from one store into another, and check it",
     .description =
-        "Copies every job with its history, dead letters, breakers, limits, pauses, definitions "
-        "of tasks, the cron entries, counters and the keys that are unique for ever. The source is "
+        "Copies every job with its history, dead letters, breakers, limits, pauses, definitions of "
+        "tasks, the cron entries, counters and the keys that are unique for ever. The source is "
         "only read: remove it when the new store is in use.\n"
         "\n"
         "Stop every process that uses one of the two stores first: while a worker is alive the "
-        "move is refused. The copy goes in whole transactions, so that it may be interrupted "
-        "in any way; the same command then goes on with the rest. What the destination has is "
-        "never overwritten. At the end both stores are read again and compared, by counts and by "
-        "a hash over everything; the exit code is 1 when they differ, and what differs first is "
-        "named.\n"
+        "move is refused. The copy goes in whole transactions, so that it may be interrupted in "
+        "any way; the same command then goes on with the rest. The destination is set up if it is "
+        "not there. What it has is never overwritten, and one that has jobs which the source has "
+        "not is refused, unless --into-existing is given: then its breakers, limits and other "
+        "shared rows stay as they are, and its counters grow by those of the source, once. At the "
+        "end both stores are read again and compared, by counts and by a hash over everything; the "
+        "exit code is 1 when they differ, and what differs first is named.\n"
         "\n"
         "With --tenant one tenant goes from one shard of the configured store to another, while "
         "all processes run. The tenant is held meanwhile: requests for it are refused and may be "
         "tried again, and its queues rest; other tenants do not notice. Jobs of it that run are "
-        "waited for; if they take longer than --wait, nothing is moved. An interrupted move leaves "
-        "the tenant held, and the same command goes on with the rest. --back undoes such a "
-        "move, or one in which the new shard refuses a job, as long as the new shard has not taken "
-        "over.",
+        "waited for; if they take longer than --wait, nothing is moved, and the exit code is 1; a "
+        "tenant that was held before stays held. An interrupted move leaves the tenant held, and "
+        "the same command, also without --to, goes on with the rest. --back undoes such a move, or "
+        "one in which the new shard refuses a job, as long as the new shard has not taken over: "
+        "jobs that have gone there come back, and the tenant is released where it was. Without "
+        "--to, a tenant that is not being moved stays, and the command says where it is.",
     OPTIONS_INTO(OPTIONS, struct move_options),
     .examples = EXAMPLES(
         {"redrive move --from sqlite:old.db --to sqlite:new.db --dry-run", "what is there?"},

@@ -31,10 +31,9 @@ static const struct field EXPLAIN_OPTIONS[] = {
            INTO_STRING(struct explain_options, profile)),
     OPTION("task", 't', "NAME", "explain a task of the configuration, like the argument TASK",
            INTO_STRING(struct explain_options, task)),
-    OPTION("class", 0, "CLASS",
-           "how every attempt fails: its class; transient unless --type is given",
+    OPTION("class", 0, "CLASS", "the class of every failure, transient unless --type is given",
            INTO_CHOICE(struct explain_options, class_), .words = CLASSES + 1),
-    OPTION("type", 0, "TYPE[,BASE…]",
+    OPTION("type", 0, "TYPE[,BASE...]",
            "the type of its error, and after commas those that it derives from: the class is "
            "found as for a job",
            INTO_STRING(struct explain_options, type)),

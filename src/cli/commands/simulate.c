@@ -60,14 +60,16 @@ static const struct field OPTIONS[] = {
            INTO_DOUBLE(struct simulate_options, compare.brownout), .min_double = 0.001,
            .max_double = 1, .default_text = "1"),
     OPTION("timeout", 0, "SPAN",
-           "calls of the outage hang for this long, and slower ones fail; 0 for no time-out",
+           "calls of the outage hang for this long, and slower ones fail; 0 for no time-out: they "
+           "fail at once",
            INTO_DURATION(struct simulate_options, compare.timeout_ms), .max = DAY_MS,
            .default_text = "0"),
     OPTION("overload-waits", 0, NULL,
            "calls beyond the capacity wait for their turn instead of failing at once",
            INTO_FLAG(struct simulate_options, compare.overload_waits)),
     OPTION("duration", 0, "SPAN",
-           "how long jobs arrive, up to 7d; 0 or nothing for one minute and four outages",
+           "how long jobs arrive, up to 7d; one minute and four times the outage if it is 0 or not "
+           "given",
            INTO_DURATION(struct simulate_options, compare.duration_ms), .max = 7 * DAY_MS),
     OPTION("strategies", 0, "LIST",
            "which to compare, separated by commas; all but retry-budget, adaptive and "
@@ -76,13 +78,16 @@ static const struct field OPTIONS[] = {
     OPTION("task", 0, "NAME", "compare the policy, the breaker and the limits of this task, too",
            INTO_STRING(struct simulate_options, task)),
     OPTION("experiment", 0, "NAME",
-           "run this experiment of the configuration instead, and report on its arms",
+           "run this experiment of the configuration instead, in which each job has the policy of "
+           "its arm, and report on its arms as `redrive experiment report` does",
            INTO_STRING(struct simulate_options, experiment)),
     OPTION("seed", 0, "N", "the seed of the random numbers; the same seed gives the same run",
            INTO_INT(struct simulate_options, seed), .min = 0, .max = INT64_MAX,
            .default_text = "1"),
-    OPTION("svg", 0, "FILE", "draw calls per second over time; - for standard output",
-           INTO_STRING(struct simulate_options, svg)),
+    OPTION(
+        "svg", 0, "FILE",
+        "draw calls per second over time; - for standard output, with the table on standard error",
+        INTO_STRING(struct simulate_options, svg)),
     {0},
 };
 

@@ -201,14 +201,14 @@ static int run_ui(struct cli *cli, struct redrive_err *err)
 const struct command cmd_ui = {
     .name = "ui",
     .summary = "show the dashboard for a store, to look at",
-    .description =
-        "Serves the dashboard on a free port of 127.0.0.1 until Ctrl-C or SIGTERM, and prints its "
-        "address. The server is read-only: it refuses every request that would change something, "
-        "runs no jobs and makes no ticks. It works beside `redrive serve` and workers on the same "
-        "store, which has to be there.\n"
-        "\n"
-        "Without tokens in the configuration every user of this machine can look; with tokens it "
-        "asks for one that has the scope read.",
+    .description = "Serves the dashboard on a free port of 127.0.0.1 until Ctrl-C or SIGTERM, and "
+                   "prints its address. The server is read-only: it refuses every request that "
+                   "would change something, runs no jobs and makes no ticks. It works beside "
+                   "`redrive serve` and workers on the same store, which has to be there.\n"
+                   "\n"
+                   "Without tokens in the configuration every user of this machine can look; with "
+                   "tokens it asks for one that has the scope read. With --json the line has url, "
+                   "store and needs_token.",
     OPTIONS_INTO(OPTIONS, struct ui_options),
     .examples =
         EXAMPLES({"redrive ui", "print the address, and serve"},

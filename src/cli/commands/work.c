@@ -432,7 +432,8 @@ static const struct field OPTIONS[] = {
     OPTION("tenant", 0, "NAME", "take jobs of this tenant only",
            INTO_STRING(struct work_options, tenant)),
     OPTION("metrics", 0, "ADDRESS",
-           "where Prometheus finds GET /metrics of this worker: HOST:PORT; as listen.metrics",
+           "where Prometheus finds GET /metrics of this worker: HOST:PORT; as listen.metrics; "
+           "without tokens a loopback address",
            INTO_STRING(struct work_options, metrics)),
     {0},
 };
@@ -442,24 +443,24 @@ const struct command cmd_work = {
     .summary = "run the jobs of a store, as the configuration says",
     .description =
         "Takes ready jobs of every task whose configuration says how it is run, runs them, and "
-        "settles how they ended: done, to be tried again later, or dead. Several workers may "
-        "share a store.\n"
+        "settles how they ended: done, to be tried again later, or dead. Several workers may share "
+        "a store. The log, on standard error, says how each run ended. When the store cannot be "
+        "written to, outcomes are kept and tried again.\n"
         "\n"
         "Jobs of all tasks start in one order: by the queues as they are named, then the highest "
-        "priority, then the oldest. A task that runs as many as its run.concurrency says is "
-        "passed over until one of them ends.\n"
+        "priority, then the oldest. A task that runs as many as its run.concurrency says is passed "
+        "over until one of them ends.\n"
         "\n"
-        "SIGINT or SIGTERM lets running jobs end, for as long as --grace says; the second "
-        "one stops them at once. A job that was stopped is released, and has not used an "
-        "attempt.\n"
+        "SIGINT or SIGTERM lets running jobs end, for as long as --grace says; the second one "
+        "stops them at once. A job that was stopped is released, and has not used an attempt.\n"
         "\n"
         "With OTEL_EXPORTER_OTLP_ENDPOINT in the environment each attempt is a span that is sent "
         "to that collector, as the OTEL_ variables say (docs/tracing.md).\n"
         "\n"
-        "With --until-idle the worker stops by itself when nothing is ready and nothing runs. "
-        "Jobs that wait for their time or are parked are left. The exit code is 3 when a job died "
-        "or failed for good meanwhile, and 1 when a shard was away, so that its jobs were not "
-        "looked at.",
+        "With --until-idle the worker stops by itself when nothing is ready and nothing runs. Jobs "
+        "that wait for their time or are parked are left. The exit code is 3 when a job died or "
+        "failed for good meanwhile, and 1 when a shard was away, so that its jobs were not looked "
+        "at.",
     OPTIONS_INTO(OPTIONS, struct work_options),
     .examples = EXAMPLES(
         {"redrive work -c redrive.yaml", "run jobs until a signal comes"},

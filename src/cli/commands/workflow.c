@@ -461,11 +461,10 @@ static const struct command CMD_SHOW = {
     .summary = "show all jobs that a job waits for, or that wait for it",
     .arguments = "ID",
     OPTIONS_INTO(OPTIONS, struct workflow_options),
-    .description = "ID may be any job of the workflow. Jobs are listed in an order in which they "
-                   "may run. Of more "
-                   "than 1000 jobs, those nearest to ID are shown. In a drawing, seven or more "
-                   "jobs of one task "
-                   "that may run side by side are one box.",
+    .description = "ID may be any job of the workflow: shown are also the jobs that these wait "
+                   "for, and so on. Jobs are listed in an order in which they may run. Of more "
+                   "than 1000 jobs, those that are fewest steps away from ID are shown. In a "
+                   "drawing, seven or more jobs of one task that may run side by side are one box.",
     .examples = EXAMPLES({"redrive workflow show zip-1", "what must run before it, and after?"},
                          {"redrive workflow show zip-1 --svg flow.svg", "the same as a drawing"}),
     .check = check,

@@ -95,8 +95,7 @@ static void add_option_name(struct buf *out, const struct field *o)
         buf_printf(out, " %s", o->placeholder ? o->placeholder : "VALUE");
 }
 
-/* The help text, and what else the row knows: choices, repetition, the default. */
-static void add_option_text(struct buf *out, const struct field *o)
+void help_option_text(const struct field *o, struct buf *out)
 {
     buf_puts(out, o->help ? o->help : "");
     for (size_t i = 0; o->words && o->words[i]; i++)
@@ -112,7 +111,7 @@ static void put_option(struct page *p, const struct field *o, size_t column)
     RELEASED_BY(buf_release) struct buf left = BUF_MAX(HELP_MAX_BYTES);
     RELEASED_BY(buf_release) struct buf right = BUF_MAX(HELP_MAX_BYTES);
     add_option_name(&left, o);
-    add_option_text(&right, o);
+    help_option_text(o, &right);
     put_entry(p, buf_str(&left), buf_str(&right), column);
 }
 

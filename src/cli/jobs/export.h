@@ -70,24 +70,25 @@ struct export_options {
     int64_t limit;
 };
 
-#define EXPORT_ROWS                                                                   \
-    OPTION("output", 'o', "FILE",                                                     \
-           "write to FILE, which appears when it is complete; - for standard output", \
-           INTO_STRING(struct export_options, output)),                               \
-        OPTION("format", 'f', "FORMAT",                                               \
-               "jsonl, or csv for a file that ends in .csv, unless given",            \
-               INTO_CHOICE(struct export_options, format), .words = EXPORT_FORMATS),  \
-        OPTION("force", 0, NULL, "replace FILE if it is there",                       \
-               INTO_FLAG(struct export_options, force), .needs = "output"),           \
-        OPTION("limit", 'n', "N", "write at most N jobs; all unless given",           \
+#define EXPORT_ROWS                                                                       \
+    OPTION("output", 'o', "FILE",                                                         \
+           "write to FILE, which appears when it is complete; - for standard output",     \
+           INTO_STRING(struct export_options, output)),                                   \
+        OPTION("format", 'f', "FORMAT",                                                   \
+               "the format, if FILE is not to tell (csv if it ends in .csv, else jsonl)", \
+               INTO_CHOICE(struct export_options, format), .words = EXPORT_FORMATS),      \
+        OPTION("force", 0, NULL, "replace FILE if it is there",                           \
+               INTO_FLAG(struct export_options, force), .needs = "output"),               \
+        OPTION("limit", 'n', "N", "write at most N jobs; all unless given",               \
                INTO_INT(struct export_options, limit), .min = 1, .max = INT64_MAX)
 
-#define EXPORT_DESCRIPTION                                                                        \
-    "Writes every job that matches, oldest first: a line of JSON for each, or CSV with a row of " \
-    "names. Jobs are read while the queue is at work; what changes meanwhile is written as it "   \
-    "was found. In CSV, cells that a spreadsheet takes for a formula are left as they are: "      \
-    "import "                                                                                     \
-    "the columns as text."
+#define EXPORT_DESCRIPTION                                                                         \
+    "Writes every job that matches, oldest first: a line of JSON for each, or CSV with a row of "  \
+    "names: id, task, queue, state, reason, attempts, max_attempts, class, error_type, message, "  \
+    "created_at, finished_at, payload and result. Jobs are read while the queue is at work; what " \
+    "changes meanwhile is written as it was found. In CSV, cells are quoted as RFC 4180 has it, "  \
+    "and those that a spreadsheet takes for a formula are left as they are: import the columns "   \
+    "as text."
 
 /* A command whose options are a struct export_options. Its check is job_select_check, and its
  * variant as for job_select_filter. */

@@ -21,12 +21,12 @@ struct job_list {
 extern const char *const JOB_LIST_ORDERS[];
 
 #define JOB_LIST_ROWS(default_order)                                                              \
-    OPTION("limit", 'n', "N", "how many jobs a page has",                                         \
+    OPTION("limit", 'n', "N", "how many jobs a page has, at most 1000",                           \
            INTO_INT(struct job_list_options, list.limit), .min = 1, .max = STORE_PAGE_MAX,        \
            .default_text = "50"),                                                                 \
         OPTION("cursor", 0, "CURSOR", "the page after this one: what a page has printed as next", \
                INTO_STRING(struct job_list_options, list.cursor)),                                \
-        OPTION("order", 0, "ORDER", "which jobs come first; finished: those that ended last",     \
+        OPTION("order", 0, "ORDER", "which jobs come first; finished are those that ended last",  \
                INTO_CHOICE(struct job_list_options, list.order), .words = JOB_LIST_ORDERS,        \
                .default_text = (default_order))
 

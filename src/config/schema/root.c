@@ -246,16 +246,3 @@ static void finish_root(struct binder *b, const struct node *root, void *object)
 
 const struct table TABLE_ROOT = {
     .name = "top level", FIELDS(ROOT_FIELDS), .size = sizeof(struct config), .finish = finish_root};
-
-const struct table *section_at(size_t index)
-{
-    static const struct table *const TABLES[] = {
-        &TABLE_ROOT,       &TABLE_LISTEN,       &TABLE_TLS,       &TABLE_LOG,
-        &TABLE_DEFAULTS,   &TABLE_RETRY,        &TABLE_JITTER,    &TABLE_BREAKER,
-        &TABLE_CLASS_RULE, &TABLE_TASK,         &TABLE_RUN,       &TABLE_HTTP,
-        &TABLE_LIMITS,     &TABLE_RETRY_BUDGET, &TABLE_CLASSIFY,  &TABLE_CRON,
-        &TABLE_EXPERIMENT, &TABLE_ARM,          &TABLE_TOKEN,     &TABLE_FAKTORY_PASSWORD,
-        &TABLE_ALERT,      &TABLE_HEALTH,       &TABLE_RETENTION, &TABLE_PATHS,
-    };
-    return index < sizeof TABLES / sizeof TABLES[0] ? TABLES[index] : NULL;
-}

@@ -2,8 +2,8 @@
  *
  * Each struct of config.h has a table with a row for each of its keys. From these tables alone come
  * the binding of files (schema/bind.h), the names of variables and flags (load/layers.h), the
- * nearest name for a misspelt key, the dump of what is in force (config_write) and the reference in
- * docs/configuration.md, which a test holds against them. A new key needs a member and a row.
+ * nearest name for a misspelt key, the dump of what is in force (config_write) and the reference
+ * (config_reference). A new key needs a member and a row.
  */
 #ifndef CONFIG_SCHEMA_SCHEMA_H
 #define CONFIG_SCHEMA_SCHEMA_H

@@ -486,18 +486,22 @@ static int run_batch(struct cli *cli, struct redrive_err *err)
 static const char *const FORMATS[] = {"jsonl", "csv", NULL};
 
 static const struct field OPTIONS[] = {
-    OPTION("format", 0, "FORMAT", "what the input is; by its name or its first byte unless given",
+    OPTION("format", 0, "FORMAT",
+           "what the input is, unless the ending of FILE or else its first byte is to tell",
            INTO_CHOICE(struct batch_options, format), .words = FORMATS),
-    OPTION("id-field", 0, "NAME", "field of the record's id; sample_id, or else id, unless given",
+    OPTION("id-field", 0, "NAME",
+           "the field of the record's id; sample_id, or else id, unless given",
            INTO_STRING(struct batch_options, id_field)),
-    OPTION("payload-field", 0, "NAME", "field that is the payload; the whole record unless given",
+    OPTION("payload-field", 0, "NAME",
+           "the field that is the payload; the whole record unless given",
            INTO_STRING(struct batch_options, payload_field)),
     OPTION("strict", 0, NULL, "stop reading at the first record that is refused",
            INTO_FLAG(struct batch_options, strict)),
     OPTION("results", 0, "FILE",
-           "write all completed records there; CSV if it ends in .csv, else JSON lines",
+           "write all completed records of the task there: as CSV if FILE ends in .csv, else as "
+           "JSON lines",
            INTO_STRING(struct batch_options, results)),
-    OPTION("dead", 0, "FILE", "write all dead records there, likewise",
+    OPTION("dead", 0, "FILE", "write all records of the task that died, likewise",
            INTO_STRING(struct batch_options, dead)),
     {0},
 };
@@ -507,21 +511,21 @@ const struct command cmd_batch = {
     .summary = "process records of a file, each once, and what is due",
     .arguments = "TASK [FILE]",
     .description =
-        "Reads records from a file of JSON lines or CSV, or from standard input for -, and "
-        "submits each of them once: a record whose id the store knows for this task is never "
-        "taken again. Then runs all new records, and those of earlier runs whose time has come, "
-        "and stops. Without FILE it runs only those of earlier runs. It does not wait for records "
-        "that are due "
-        "later or parked: run it again, from cron for instance.\n"
+        "Reads records from a file of JSON lines or CSV, or from standard input for -, and submits "
+        "each of them once: a record whose id the store knows for this task is never taken again. "
+        "Then runs all new records, and those of earlier runs whose time has come, and stops. "
+        "Without FILE it runs only those of earlier runs. It does not wait for records that are "
+        "due later or parked: run it again, from cron for instance.\n"
         "\n"
-        "It may be killed at any time: the next run neither loses a record nor repeats one that "
-        "is finished. SIGINT or SIGTERM lets running records end; the second one gives them "
-        "back, and no attempt is used.\n"
+        "It may be killed at any time: the next run neither loses a record nor repeats one that is "
+        "finished. SIGINT or SIGTERM lets running records end; the second one gives them back, and "
+        "no attempt is used.\n"
         "\n"
-        "Records that are refused are counted and the first 20 are reported; the others go on. "
-        "The exit code is 0 when none died in this run, 3 when one did, and 1 when the input had "
-        "records that were refused, or the run could not be finished. A handler that cannot run "
-        "at all (a missing program or module) ends the run with 1, and every record still waits.",
+        "Records that are refused, because they cannot be read, are counted and the first 20 are "
+        "reported with their line; the others go on. The exit code is 0 when none died in this "
+        "run, 3 when one did, and 1 when the input had records that were refused, or the run could "
+        "not be finished. A handler that cannot run at all (a missing program or module) ends the "
+        "run with 1, and every record still waits.",
     OPTIONS_INTO(OPTIONS, struct batch_options),
     .examples = EXAMPLES(
         {"redrive batch enrich samples.jsonl", "each record once, and what is due again"},

@@ -174,13 +174,14 @@ static const struct command CMD_RETRY = {
     .name = "retry",
     .summary = "redrive dead letters: by id, or all that match",
     .arguments = "[ID...]",
-    .description =
-        "A redriven job goes back to its queue with fresh attempts; its history stays. One whose "
-        "unique key a live job now holds is refused.\n"
-        "\n"
-        "By options, those that have died before the command began are redriven, the oldest "
-        "first, each once: a job that dies again meanwhile stays dead. Ctrl-C stops between two "
-        "jobs and says how far it came.",
+    .description = "A redriven job goes back to its queue with fresh attempts; its history stays. "
+                   "One whose unique key a live job now holds, or whose deadline has passed, is "
+                   "refused and counted; --dry-run says how many would be.\n"
+                   "\n"
+                   "By options, those that have died before the command began are redriven, the "
+                   "oldest first, each once: a job that dies again meanwhile stays dead. Ctrl-C "
+                   "stops between two jobs, says how far it came, and makes the exit code 1. At "
+                   "least one option that selects jobs, or --all, must be given.",
     OPTIONS_INTO(RETRY_OPTIONS, struct retry_options),
     .examples = EXAMPLES({"redrive dlq retry invoice-17 invoice-18", "two jobs"},
                          {"redrive dlq retry --class network --dry-run", "how many would it be?"},

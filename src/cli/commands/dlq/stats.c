@@ -142,7 +142,8 @@ const struct command cmd_dlq_groups = {
     .summary = "group dead letters whose errors look alike",
     .description = "Errors look alike when they have type, class and message in common once "
                    "numbers, names and addresses are taken out of the message. Each group has a "
-                   "fingerprint, which --group of `list`, `retry`, `purge` and `export` takes.",
+                   "fingerprint, which --group of `list`, `retry`, `purge` and `export` takes, the "
+                   "number of its jobs, the first and the last of their times, and an example.",
     OPTIONS_INTO(GROUPS_OPTIONS, struct groups_options),
     .examples =
         EXAMPLES({"redrive dlq groups", "of what do jobs die?"},

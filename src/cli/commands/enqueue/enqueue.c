@@ -56,28 +56,32 @@ static const struct field OPTIONS[] = {
            INTO_STRING(struct enqueue_options, from)),
     OPTION("lines", 0, NULL, "each line of the file, or of standard input, is the payload of a job",
            INTO_FLAG(struct enqueue_options, lines)),
-    TEXT_OPTION(id, "ID", "the job's id, in place of a new one; submitting it again does nothing"),
+    TEXT_OPTION(id, "ID",
+                "the job's id, unique within the tenant, in place of a new one; submitting it "
+                "again does nothing"),
     TEXT_OPTION(queue, "QUEUE", "another queue than the task's"),
-    OPTION("priority", 'p', "N", "-100 to 100; higher ones start first",
+    OPTION("priority", 'p', "N", "from -100 to 100; higher ones start first",
            INTO_INT(struct enqueue_options, priority), .min = -100, .max = 100,
            .default_text = "0"),
     OPTION("delay", 0, "DURATION", "do not start before this time has passed",
            INTO_DURATION(struct enqueue_options, delay_ms)),
     TEXT_OPTION(at, "TIME", "do not start before 2026-03-28T12:00Z, or a local time"),
     TEXT_OPTION(deadline, "DURATION|TIME",
-                "no attempt starts after this time: it is a dead letter then"),
+                "no attempt starts after this time: a job that waits then becomes a dead letter"),
     TEXT_OPTION(unique, "KEY", "one live job at most has this key; a second one is not made"),
-    OPTION("unique-forever", 0, NULL, "with --unique: one job ever has the key",
+    OPTION("unique-forever", 0, NULL,
+           "with --unique: one job ever has the key, even after it has been removed",
            INTO_FLAG(struct enqueue_options, unique_forever), .needs = "unique"),
-    TEXT_OPTION(user, "NAME", "the user of the job, for limits"),
+    TEXT_OPTION(user, "NAME", "the user of the job, for limits and breakers"),
     TEXT_OPTION(project, "NAME", "the project of the job, for limits"),
     TEXT_OPTION(service, "NAME", "which service it calls, for breakers"),
     TEXT_OPTION(tenant, "TENANT", "whose job it is (default: default)"),
-    TEXT_OPTION(retry, "JSON", "this job's own policy, with the keys of a `retry` section"),
+    TEXT_OPTION(retry, "JSON",
+                "this job's own policy, with the keys of a `retry` section, on top of its task's"),
     OPTION("max-attempts", 0, "N", "how often the job is run at most",
            INTO_INT(struct enqueue_options, max_attempts), .min = 1,
            .max = REDRIVE_MAX_RETRIES + 1),
-    OPTION("after", 0, "ID", "start after this job has ended; may be given many times",
+    OPTION("after", 0, "ID", "start after this job has ended",
            INTO_STRINGS(struct enqueue_options, after)),
     OPTION("on", 0, "END", "with --after: how that job must end",
            INTO_CHOICE(struct enqueue_options, on), .words = ON, .default_text = "success",
@@ -460,22 +464,27 @@ const struct command cmd_enqueue = {
     .description =
         "Prints the id of the job. PAYLOAD is JSON; - reads it from standard input, and without "
         "one the job has none. If neither the configuration nor a worker declares the task, the "
-        "job "
-        "waits until a worker does; the command warns of it if other tasks are declared. If the id "
-        "or the unique key is taken, no job is made: the id of the existing job is printed, with a "
-        "note.\n"
+        "job waits until a worker does; the command warns of it if other tasks are declared. If "
+        "the id or the unique key is taken, no job is made: the id of the existing job is printed, "
+        "with a note. With --json the answer is an object with `id`, `state` and `existed`.\n"
         "\n"
-        "With --lines, 500 jobs at a time are submitted together, and empty lines are passed over. "
-        "Every good line becomes a job; a bad one is reported with its number and makes the exit "
-        "code 1. With --json each job is a line of its own.\n"
+        "With --lines, up to 500 jobs are submitted together, and empty lines are passed over. All "
+        "lines are looked at and every good one becomes a job. A bad one is reported with its "
+        "number, up to 20 of them, and makes the exit code 1. With --json each job is an object on "
+        "a line of its own, with the number of its `line`.\n"
         "\n"
         "With --after the job waits until the other one has ended; `redrive jobs show` tells what "
         "it waits for. If that one ends in another way than --on says, this one is cancelled, with "
         "reason skipped. A dead job may still be redriven: --on-dead says what this one does "
         "meanwhile.\n"
         "\n"
-        "Times without Z or an offset are local. Bad input changes nothing and makes the exit code "
-        "2; a store that cannot be used, 1.",
+        "With --wait the state is printed after the id and, when the job has completed, its result "
+        "after that; with --json both are part of the object. The exit code is 3 when the job "
+        "failed, 1 when it was cancelled or has not ended in time.\n"
+        "\n"
+        "Times are written 2026-03-28T12:00Z or 2026-03-28T12:00+02:00; without either ending they "
+        "are local. Bad input changes nothing and makes the exit code 2; a store that cannot be "
+        "used, 1.",
     OPTIONS_INTO(OPTIONS, struct enqueue_options),
     .examples =
         EXAMPLES({"redrive enqueue thumbnail '{\"path\": \"a.png\"}'", "a job, now"},

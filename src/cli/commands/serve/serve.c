@@ -345,9 +345,10 @@ static const struct field OPTIONS[] = {
     OPTION("faktory", 0, "ADDR",
            "where Faktory clients connect: HOST:PORT, or off; as listen.faktory",
            INTO_STRING(struct serve_options, faktory)),
-    OPTION("faktory-passwords", 0, "FILE",
-           "passwords of Faktory clients: a line each, PASSWORD or TENANT PASSWORD",
-           INTO_STRING(struct serve_options, faktory_passwords)),
+    OPTION(
+        "faktory-passwords", 0, "FILE",
+        "passwords of Faktory clients, with every scope: a line each, PASSWORD or TENANT PASSWORD",
+        INTO_STRING(struct serve_options, faktory_passwords)),
     OPTION("no-work", 0, NULL, "run no jobs in this process, whatever the tasks say",
            INTO_FLAG(struct serve_options, no_work)),
     WORKER_ROWS(struct serve_options, worker),
@@ -358,19 +359,22 @@ const struct command cmd_serve = {
     .name = "serve",
     .summary = "serve a store over HTTP and Faktory, and run its jobs",
     .description =
-        "Opens the store to other processes: the HTTP API with metrics and a stream of events, "
-        "and the Faktory protocol for its clients and workers. Jobs of tasks whose "
-        "configuration says how they are run are run here as well; all others wait for remote "
-        "workers.\n"
+        "Opens the store to other processes: the HTTP API with metrics and a stream of events, and "
+        "the Faktory protocol for its clients and workers. Jobs of tasks whose configuration says "
+        "how they are run are run here as well; all others wait for remote workers.\n"
         "\n"
         "Without tokens in the configuration only loopback addresses are served, and other "
-        "addresses need listen.tls (a certificate and its key) or listen.insecure. A SQLite "
-        "store has one server at most; workers and commands may use the file at the same time.\n"
+        "addresses need listen.tls (a certificate and its key) or listen.insecure. A second server "
+        "on the same SQLite file is refused; workers and commands may share the file.\n"
         "\n"
         "SIGHUP reads the configuration again: policies, classification, limits, breakers, "
         "periodic tasks, tokens, Faktory passwords, the certificate, alerts, and how tasks are "
         "run. A file with errors is refused, and the log says why. The store, the addresses and "
         "the log need a restart.\n"
+        "\n"
+        "The file of --faktory-passwords is read again on SIGHUP; passwords of the configuration's "
+        "`faktory_passwords` have scopes. Without passwords, and with tokens in the configuration, "
+        "Faktory clients are not served.\n"
         "\n"
         "With OTEL_EXPORTER_OTLP_ENDPOINT in the environment each attempt is a span that is sent "
         "to that collector, as the OTEL_ variables say (docs/tracing.md).\n"

@@ -219,10 +219,14 @@ struct top_options {
 };
 
 static const struct field OPTIONS[] = {
-    OPTION("interval", 'i', "SPAN", "how often to look",
+    OPTION("interval", 'i', "SPAN",
+           "how often to look, from 100ms to 1h; a store that is slow to answer is looked at less "
+           "often",
            INTO_DURATION(struct top_options, interval_ms), .min = 100, .max = 3600000,
            .default_text = "1s"),
-    OPTION("once", 0, NULL, "print one frame and end; if there are workers, after --interval",
+    OPTION("once", 0, NULL,
+           "print one frame and end; where workers are it looks twice, one --interval apart, so "
+           "that there are rates to show",
            INTO_FLAG(struct top_options, once)),
     OPTION("tenant", 0, "NAME", "only what belongs to this tenant",
            INTO_STRING(struct top_options, tenant)),
