@@ -376,8 +376,7 @@ bool config_flag_known(struct str name);
 /* The flag with that number, from 0; false after the last. */
 bool config_flag_enumerate(size_t index, struct config_flag *ret);
 
-/* ---- The reference of all keys (schema/reference.c) -------------------------------------------
- */
+/* ---- The reference of all keys (schema/reference.c) ------------------------------------------ */
 
 /* The names of its sections, with `index` from 0; NULL after the last. */
 const char *config_section(size_t index);

@@ -293,8 +293,7 @@ void help_source(const struct option_source *source, const struct term *term, st
 /* Appends the help text of an option, and what else its row knows: choices, repetition, default. */
 void help_option_text(const struct field *option, struct buf *out);
 
-/* ---- The manual page (frame/manual.c)
- * ------------------------------------------------------------ */
+/* ---- The manual page (frame/manual.c) -------------------------------------------------------- */
 
 /* Appends the sections of redrive.1 about options and commands, as mdoc. */
 void manual_part(const struct command *root, struct buf *out);
