@@ -20,6 +20,7 @@
 #include "base/mem/arena.h"
 #include "config/config.h"
 #include "engine/verbs/change.h"
+#include "engine/clock/cron.h"
 #include "engine/verbs/control.h"
 #include "fields/field.h"
 #include "redrive.h"
@@ -65,6 +66,10 @@ struct api_change {
         struct pause_op pause;
         struct breaker_op breaker;
         struct job_change job;
+        struct cron_put_op cron_put;
+        struct cron_declare_op cron_declare;
+        struct cron_remove_op cron_remove;
+        struct cron_op cron_run;
     };
 };
 
@@ -164,6 +169,20 @@ extern const struct operation API_RETRY_LETTER;
 extern const struct operation API_EDIT_LETTER;   /* the body is {"payload":…} */
 extern const struct operation API_REMOVE_LETTER; /* for good; answers with nothing */
 
+/* ---- Cron entries (cron.c) ------------------------------------------------------------------- */
+
+/* {"items":[…],"next":null}: the entries of the tenant, those of the configuration first. */
+extern const struct operation API_CRON;
+/* The body is an entry in the form of the configuration's. The answer is the entry, with 201 if it
+ * is new. */
+extern const struct operation API_CRON_PUT;
+extern const struct operation API_CRON_REMOVE; /* answers with nothing */
+/* {"id":…,"state":…} of the job that was made. */
+extern const struct operation API_CRON_RUN;
+/* {"declared":…,"configured":…,"removed":…}. The body is all entries of the application that is
+ * named, in the form of the configuration's section. */
+extern const struct operation API_CRON_DECLARE;
+
 /* ---- For operations -------------------------------------------------------------------------- */
 
 /* The jobs that the parameters select; `order` unless they say another. */
@@ -191,6 +210,11 @@ int api_no_letter(struct str id, enum redrive_state state, struct redrive_err *e
 
 /* What redaction may take for one answer, of redactor.work: about two seconds. */
 #define API_WORK_MAX (5ull * REDACT_WORK_MAX)
+
+/* For `end`, after a commit that was refused or failed. `field` is the parameter that has the name,
+ * if the engine refuses names that are none; NULL: there is no such parameter. */
+int api_refuse_op(const struct op *op, const char *field, const char **ret_field,
+                  struct redrive_err *err);
 
 /* Around the items of a list; `next` is where the next page begins, NULL: there is none. */
 void api_begin_items(struct json_writer *w);

@@ -44,8 +44,7 @@ int api_end(struct api_change *change, struct json_writer *w, const char **ret_f
     return rc;
 }
 
-/* An engine refuses names that are none. */
-static int refuse(const struct op *op, const char *field, const char **ret_field,
+int api_refuse_op(const struct op *op, const char *field, const char **ret_field,
                   struct redrive_err *err)
 {
     const bool is_name = op->code == REDRIVE_E_INVALID || op->code == REDRIVE_E_TOO_BIG;
@@ -96,7 +95,7 @@ static int end_pause(struct api_change *change, struct json_writer *w, const cha
 {
     struct pause_op *op = &change->pause;
     if (op->op.code < 0)
-        return refuse(&op->op, "queue", ret_field, err);
+        return api_refuse_op(&op->op, "queue", ret_field, err);
     if (pause_op_goes_on(op))
         return API_GOES_ON;
     json_begin_object(w);
@@ -172,7 +171,7 @@ static int end_move(struct api_change *change, struct json_writer *w, const char
     const struct breaker_op *op = &change->breaker;
     const char *parameter = change->operation->parameter;
     if (op->op.code < 0)
-        return refuse(&op->op, parameter ? parameter : "type", ret_field, err);
+        return api_refuse_op(&op->op, parameter ? parameter : "type", ret_field, err);
     write_moved(w, op->key, &op->status);
     return API_ANSWERED;
 }

@@ -1,17 +1,18 @@
 /* cron.c - `redrive cron`: when a schedule fires; lists, runs, sets and removes cron entries. */
 #include "cli/commands/commands.h"
 
+#include <stdlib.h>
+
 #include "base/err.h"
 #include "base/json/json.h"
 #include "base/time/clock.h"
 #include "base/time/duration.h"
 #include "cli/output/figures.h"
-#include "cli/remote/remote.h"
-#include "cli/shared/session.h"
+#include "cli/shared/answer.h"
 #include "config/config.h"
 #include "core/cron/cron.h"
 #include "core/time/tz.h"
-#include "engine/clock/cron.h"
+#include "engine/clock/cron_entries.h"
 
 #define TENANT_ROW(S, text)                                       \
     OPTION("tenant", 0, "TENANT", (text), INTO_STRING(S, tenant), \
@@ -130,13 +131,18 @@ static const struct field OPTIONS[] = {
     {0},
 };
 
-static int read_page(const struct session *session, const char *tenant, struct cron_page *ret,
-                     struct redrive_err *err)
+/* A tick of an entry on the clocks of its time zone, or in UTC where this machine does not have the
+ * zone. `none`: there is no such tick. */
+static const char *format_tick(const struct object *entry, const char *member, const char *none,
+                               char out[WHEN_TEXT_MAX])
 {
-    if (session->remote)
-        return remote_cron(session->remote, ret, err);
-    return cron_page_read(session->store, session->config, str_of(tenant), session_now_ms(session),
-                          ret, err);
+    RELEASED_BY(tz_release) struct tz zone = {0};
+    const int64_t at_ms = object_time(entry, member);
+    if (at_ms == 0)
+        return none;
+    const bool is_known =
+        zone_read(getenv("TZDIR"), object_text(entry, "timezone"), &zone, NULL) == 0;
+    return when_format(is_known ? &zone : tz_utc(), at_ms, out);
 }
 
 /* Where there is no store, the entries of the configuration are all there is. */
@@ -151,75 +157,72 @@ static int open_for_list(struct cli *cli, struct session *ret, struct redrive_er
     return rc;
 }
 
-static void add_entry_json(struct json_writer *w, const void *list, size_t i)
+static void add_entry(struct table *t, const struct object *entry, const void *ctx)
 {
-    cron_item_write_json(w, &((const struct cron_page *)list)->items[i]);
-}
-
-static void add_entry_row(struct table *t, const void *list, size_t i)
-{
-    const struct cron_item *item = &((const struct cron_page *)list)->items[i];
-    const struct config_cron *entry = item->entry;
     char text[WHEN_TEXT_MAX];
-    table_add(t, entry->name);
-    table_add(t, entry->task);
-    table_add(t, entry->schedule);
-    table_add(t, entry->timezone);
-    table_add(t, config_overlap_name(entry->overlap));
-    table_add(t, item->is_stored ? "stored" : "configuration");
-    table_add(t, item->last_ms ? when_format(entry->tz, item->last_ms, text) : "-");
-    table_add(t, item->next_ms ? when_format(entry->tz, item->next_ms, text) : "never");
+    (void)ctx;
+    table_add_str(t, object_text(entry, "name"));
+    table_add_str(t, object_text(entry, "task"));
+    table_add_str(t, object_text(entry, "schedule"));
+    table_add_str(t, object_text(entry, "timezone"));
+    table_add_str(t, object_text(entry, "overlap"));
+    table_add_str(t, object_text(entry, "source"));
+    table_add(t, format_tick(entry, "last_tick", "-", text));
+    table_add(t, format_tick(entry, "next_tick", "never", text));
 }
 
 static int run_list(struct cli *cli, struct redrive_err *err)
 {
+    static const struct answer_table ENTRIES = {
+        .columns = "NAME|TASK|SCHEDULE|TIME ZONE|OVERLAP|SOURCE|LAST TICK|NEXT TICK",
+        .row = add_entry,
+    };
     const struct entries_options *options = invocation_options(&cli->invocation);
     struct session session;
-    RELEASED_BY(cron_page_release) struct cron_page page = {0};
-    struct listing listing = {
-        .columns = "NAME|TASK|SCHEDULE|TIME ZONE|OVERLAP|SOURCE|LAST TICK|NEXT TICK",
-        .item = add_entry_json,
-        .row = add_entry_row,
-        .list = &page,
-    };
+    RELEASED_BY(answer_release) struct answer answer = {0};
     int rc = open_for_list(cli, &session, err);
     if (rc == 0)
-        rc = read_page(&session, options->tenant, &page, err);
-    listing.n = page.n;
+        rc = answer_read(&session, &API_CRON, str_of(options->tenant), &answer, err);
     if (rc == 0)
-        rc = cli_list(cli, &listing, err);
+        rc = answer_print_list(cli, &answer, &ENTRIES, err);
     session_close(&session);
     return rc;
 }
 
-static void run_as_json(struct json_writer *w, const void *thing)
+/* Changes the entry that the command names. The path of a server has no place for an empty name. Of
+ * an entry that the configuration of this machine has, the refusal names the file. */
+static int change_entry(struct cli *cli, struct session *session, struct ask ask,
+                        struct answer *ret, struct redrive_err *err)
 {
-    const struct cron_op *op = thing;
-    json_begin_object(w);
-    json_field_cstr(w, "id", op->id);
-    json_field_cstr(w, "state", redrive_state_name(op->state));
-    json_end_object(w);
+    const struct config *config = session->config;
+    ask.name = str_of(cli->invocation.args[0]);
+    int rc = ask.name.len > 0 ? answer_change(session, &ask, ret, err)
+                              : err_set(err, REDRIVE_E_NOT_FOUND, "there is no periodic task ''");
+    if (rc == REDRIVE_E_NOT_FOUND && !err->hint[0])
+        err_hint(err, "`redrive cron list` names them");
+    else if (rc == REDRIVE_E_STATE && ask.operation != &API_CRON_RUN && config->path &&
+             cron_entries_own(config, ask.tenant, ask.name))
+        err_hint(err, "change it in %s", config->path);
+    return rc;
 }
 
-static void run_as_text(struct buf *out, const struct term *term, const void *thing)
+static void id_as_text(struct buf *out, const struct term *term, const void *thing)
 {
     (void)term;
-    buf_printf(out, "%s\n", ((const struct cron_op *)thing)->id);
+    text_add_clean(out, object_text(&((const struct answer *)thing)->object, "id"));
+    buf_putc(out, '\n');
 }
 
 static int run_by_hand(struct cli *cli, struct session *session, struct redrive_err *err)
 {
     const struct entries_options *options = invocation_options(&cli->invocation);
-    const char *name = cli->invocation.args[0];
-    struct cron_op op;
-    cron_op_init(&op, str_of(options->tenant), str_of(name));
-    int rc = session->remote ? remote_cron_run(session->remote, name, op.id, &op.state, err)
-                             : session_apply(session, &op.op, err);
-    if (rc == REDRIVE_E_NOT_FOUND && !err->hint[0])
-        err_hint(err, "`redrive cron list` names them");
-    else if (rc == REDRIVE_E_STATE)
-        err_hint(err, "`overlap: allow` in its entry would make a second one");
-    return rc < 0 ? rc : cli_show(cli, &op, run_as_json, run_as_text, err);
+    const struct ask ask = {.operation = &API_CRON_RUN, .tenant = str_of(options->tenant)};
+    RELEASED_BY(answer_release) struct answer answer = {0};
+    int rc = change_entry(cli, session, ask, &answer, err);
+    if (rc < 0)
+        return rc;
+    return cli->globals->json ? answer_print(cli, &answer, err)
+                              : cli_show(cli, &answer, NULL, id_as_text, err);
 }
 
 static const struct command CMD_LIST = {
@@ -307,18 +310,13 @@ static int write_definition(const struct set_options *options, struct buf *out,
     return buf_failed(out) ? err_full(err, buf_failed(out), "the entry is too long") : 0;
 }
 
-static void item_as_json(struct json_writer *w, const void *thing)
-{
-    cron_item_write_json(w, thing);
-}
-
-static int say_set(struct cli *cli, const struct cron_item *item, bool created,
-                   struct redrive_err *err)
+static int say_set(struct cli *cli, const struct answer *answer, struct redrive_err *err)
 {
     char text[WHEN_TEXT_MAX];
-    cli_say(cli, "%s is %s; next tick %s\n", item->entry->name, created ? "set" : "replaced",
-            item->next_ms ? when_format(item->entry->tz, item->next_ms, text) : "never");
-    return cli->globals->json ? cli_show(cli, item, item_as_json, NULL, err) : 0;
+    cli_say(cli, "%s is %s; next tick %s\n", cli->invocation.args[0],
+            answer->status == 201 ? "set" : "replaced",
+            format_tick(&answer->object, "next_tick", "never", text));
+    return answer_print(cli, answer, err);
 }
 
 /* What cannot be an entry makes no store where there is none. */
@@ -331,34 +329,22 @@ static int check_definition(const struct config *config, const char *name, struc
     return rc;
 }
 
-static int set_in_store(struct cli *cli, struct session *session, struct str definition,
-                        struct redrive_err *err)
+static int put_entry(struct cli *cli, struct session *session, struct str definition,
+                     struct redrive_err *err)
 {
     const struct set_options *options = invocation_options(&cli->invocation);
-    const struct engine_options plain = {0};
-    RELEASED_BY(cron_put_op_release) struct cron_put_op op = {0};
-    int rc = session_connect(session, &plain, err);
-    if (rc == 0)
-        rc = cron_put_op_init(&op, session_engine(session), str_of(options->tenant),
-                              str_of(cli->invocation.args[0]), definition, err);
-    if (rc == 0)
-        rc = session_apply(session, &op.op, err);
-    return rc == 0 ? say_set(cli, &op.shown, op.created, err) : rc;
-}
-
-static int set_at_server(struct cli *cli, struct session *session, struct str definition,
-                         struct redrive_err *err)
-{
-    RELEASED_BY(cron_page_release) struct cron_page page = {0};
-    bool created = false;
-    int rc =
-        remote_cron_put(session->remote, cli->invocation.args[0], definition, &page, &created, err);
-    return rc == 0 ? say_set(cli, &page.items[0], created, err) : rc;
+    struct api_input input = {.body = definition};
+    const struct ask ask = {
+        .operation = &API_CRON_PUT, .tenant = str_of(options->tenant), .input = &input};
+    RELEASED_BY(answer_release) struct answer answer = {0};
+    int rc = change_entry(cli, session, ask, &answer, err);
+    return rc == 0 ? say_set(cli, &answer, err) : rc;
 }
 
 static int run_set(struct cli *cli, struct redrive_err *err)
 {
     const struct set_options *options = invocation_options(&cli->invocation);
+    const struct engine_options plain = {0};
     struct session session = {0};
     RELEASED_BY(buf_release) struct buf definition = BUF_MAX(TEXT_MAX);
     int rc = write_definition(options, &definition, err);
@@ -369,8 +355,9 @@ static int run_set(struct cli *cli, struct redrive_err *err)
         rc = check_definition(session.config, cli->invocation.args[0], buf_str(&definition), err);
     }
     if (rc == 0)
-        rc = session.remote ? set_at_server(cli, &session, buf_str(&definition), err)
-                            : set_in_store(cli, &session, buf_str(&definition), err);
+        rc = session_connect(&session, &plain, err);
+    if (rc == 0)
+        rc = put_entry(cli, &session, buf_str(&definition), err);
     session_close(&session);
     return rc;
 }
@@ -404,14 +391,11 @@ static const struct field REMOVE_OPTIONS[] = {
 static int run_remove(struct cli *cli, struct session *session, struct redrive_err *err)
 {
     const struct entries_options *options = invocation_options(&cli->invocation);
-    const char *name = cli->invocation.args[0];
-    struct cron_remove_op op;
-    cron_remove_op_init(&op, str_of(options->tenant), str_of(name));
-    int rc = session->remote
-                 ? remote_change(session->remote, "DELETE", "/cron/", str_of(name), "", err)
-                 : session_apply(session, &op.op, err);
+    const struct ask ask = {.operation = &API_CRON_REMOVE, .tenant = str_of(options->tenant)};
+    RELEASED_BY(answer_release) struct answer answer = {0};
+    int rc = change_entry(cli, session, ask, &answer, err);
     if (rc == 0)
-        cli_say(cli, "%s is removed; jobs that it has made stay\n", name);
+        cli_say(cli, "%s is removed; jobs that it has made stay\n", cli->invocation.args[0]);
     return rc;
 }
 

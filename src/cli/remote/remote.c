@@ -403,14 +403,6 @@ int remote_ask(struct remote *remote, const struct remote_request *request,
     return rc == 0 ? answer.status : rc;
 }
 
-int remote_change(struct remote *remote, const char *method, const char *before, struct str name,
-                  const char *after, struct redrive_err *err)
-{
-    const struct remote_request request = {method, before, name, after, {0}};
-    int status = remote_ask(remote, &request, NULL, NULL, NULL, err);
-    return status < 0 ? status : 0;
-}
-
 int remote_get(struct remote *remote, const char *path, struct http_answer *ret,
                struct redrive_err *err)
 {

@@ -15,7 +15,6 @@
 #include "base/text/buf.h"
 #include "cli/frame/cli.h"
 #include "cli/remote/unpack.h"
-#include "engine/clock/cron.h"
 #include "engine/gates/view.h"
 #include "engine/report/experiments.h"
 #include "engine/report/stats.h"
@@ -60,10 +59,6 @@ struct remote_request {
  * does not matter). The status of the answer, or a negative code. */
 int remote_ask(struct remote *remote, const struct remote_request *request,
                const struct unpack *table, struct arena *arena, void *to, struct redrive_err *err);
-
-/* The same for a request without a body, whose answer does not matter: 0, or a negative code. */
-int remote_change(struct remote *remote, const char *method, const char *before, struct str name,
-                  const char *after, struct redrive_err *err);
 
 /* GET of a path without names. */
 int remote_get(struct remote *remote, const char *path, struct http_answer *ret,
@@ -110,18 +105,5 @@ int remote_stats(struct remote *remote, struct http_answer *json, struct stats *
 /* The health, and how many workers there are. Strings live in the arena. */
 int remote_health(struct remote *remote, struct arena *arena, struct redrive_health *ret,
                   size_t *ret_workers, struct redrive_err *err);
-
-/* ---- Cron entries (remote/cron.c) ------------------------------------------------------------ */
-
-/* As cron_page_read. The files of the time zones are those of this machine. */
-int remote_cron(struct remote *remote, struct cron_page *ret, struct redrive_err *err);
-
-/* Stores an entry; the page has it as it is then. */
-int remote_cron_put(struct remote *remote, const char *name, struct str definition,
-                    struct cron_page *ret, bool *ret_created, struct redrive_err *err);
-
-/* A tick by hand: the id of the new job, and its state. */
-int remote_cron_run(struct remote *remote, const char *name, char ret_id[CRON_ID_MAX],
-                    enum redrive_state *ret_state, struct redrive_err *err);
 
 #endif

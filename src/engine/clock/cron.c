@@ -218,6 +218,7 @@ static int apply_by_hand(struct engine *e, struct op *base, struct redrive_err *
     base->code =
         err_set(&base->err, REDRIVE_E_STATE, "'%s' has a job that has not ended", slot->name);
     err_detail(&base->err, "job %s is %s", made.id, redrive_state_name(made.state));
+    err_hint(&base->err, "`overlap: allow` in its entry would make a second one");
     return 0;
 }
 

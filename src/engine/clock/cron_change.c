@@ -37,12 +37,11 @@ static void find_row(const struct shared_page *page, struct str name, struct fou
 /* True: it has been answered. */
 static bool is_configured(const struct engine *e, struct op *op, struct str tenant, struct str name)
 {
-    const struct config *config = e->options.config;
-    if (!cron_entries_own(config, tenant, name))
+    if (!cron_entries_own(e->options.config, tenant, name))
         return false;
     op->code = err_set(&op->err, REDRIVE_E_STATE, "'%.*s' is an entry of the configuration",
                        (int)name.len, name.ptr);
-    err_hint(&op->err, "change it in %s", config->path ? config->path : "the configuration");
+    err_hint(&op->err, "change it in the configuration");
     return true;
 }
 

@@ -7,7 +7,6 @@
 #include "core/check.h"
 #include "core/explain.h"
 #include "core/vocabulary.h"
-#include "engine/clock/cron.h"
 #include "engine/report/stats.h"
 #include "engine/tasks.h"
 #include "server/dashboard/samples.h"
@@ -253,149 +252,14 @@ static void put_tasks(struct rest_call *call)
     kit_fail(call, &err, NULL);
 }
 
-/* ---- Cron entries ---------------------------------------------------------------------------- */
-
-static void write_cron(struct json_writer *w, struct rest_call *call, const struct cron_item *item)
-{
-    struct config_cron entry = *item->entry;
-    struct cron_item shown = *item;
-    struct redactor redactor;
-    redactor_init(&redactor, kit_redacts(call) ? &call->config->redact : NULL,
-                  http_arena(call->request));
-    /* Once to learn what is hidden, and once more to find it in the rest. */
-    (void)redact_value(&redactor, str_of(entry.payload));
-    const struct str payload = redact_value(&redactor, str_of(entry.payload));
-    if (payload.ptr != entry.payload)
-        entry.payload = arena_dup(http_arena(call->request), payload);
-    if (!entry.payload)
-        entry.payload = "\"" REDACTED "\"";
-    shown.entry = &entry;
-    cron_item_write_json(w, &shown);
-}
-
-static void get_cron(struct rest_call *call)
-{
-    RELEASED_BY(cron_page_release) struct cron_page page = {0};
-    struct redrive_err err = {0};
-    int rc = cron_page_read(rest_store(call), call->config, call->principal.tenant,
-                            rest_now_ms(call), &page, &err);
-    if (rc < 0) {
-        rest_fail(call, &err, NULL);
-    } else {
-        struct json_writer *w = rest_json(call);
-        api_begin_items(w);
-        for (size_t i = 0; i < page.n; i++)
-            write_cron(w, call, &page.items[i]);
-        api_end_items(w, NULL);
-        rest_send(call, 200);
-    }
-}
-
-/* What is sent is a copy; the request and all that is in its arena are gone afterwards. */
-static void was_put(struct rest_call *call, struct op *op)
-{
-    struct cron_put_op kept = *(struct cron_put_op *)op;
-    if (!rest_refused(call, op)) {
-        cron_item_write_json(rest_json(call), &kept.shown);
-        rest_send(call, kept.created ? 201 : 200);
-    }
-    cron_put_op_release(&kept);
-}
-
-/* The definition may name a time zone, whose file has to be read: not on the server's thread. */
-static void put_entry(struct rest_call *call)
-{
-    struct cron_put_op *op = kit_alloc(call, sizeof *op);
-    struct redrive_err err = {0};
-    if (!op)
-        return;
-    int rc = cron_put_op_init(op, committer_engine(call->rest->committer), call->principal.tenant,
-                              call->params[0], http_body(call->request), &err);
-    if (rc == 0) {
-        rest_commit(call, &op->op, was_put);
-        return;
-    }
-    cron_put_op_release(op);
-    kit_fail(call, &err, op->field);
-}
-
-static void entries_were_declared(struct rest_call *call, struct op *op)
-{
-    struct cron_declare_op kept = *(struct cron_declare_op *)op;
-    if (!rest_refused(call, op)) {
-        struct json_writer *w = rest_json(call);
-        json_begin_object(w);
-        json_field_int(w, "declared", (int64_t)kept.n);
-        json_field_int(w, "configured", (int64_t)kept.n_configured);
-        json_field_int(w, "removed", (int64_t)kept.n_removed);
-        json_end_object(w);
-        rest_send(call, 200);
-    }
-    cron_declare_op_release(&kept);
-}
-
-static void put_entries(struct rest_call *call)
-{
-    struct cron_declare_op *op = kit_alloc(call, sizeof *op);
-    const struct str application = http_query(call->request, "declared_by");
-    struct redrive_err err = {0};
-    if (!op)
-        return;
-    int rc =
-        cron_declare_op_init(op, committer_engine(call->rest->committer), call->principal.tenant,
-                             application, http_body(call->request), &err);
-    if (rc == 0) {
-        rest_commit(call, &op->op, entries_were_declared);
-        return;
-    }
-    cron_declare_op_release(op);
-    kit_fail(call, &err, op->field);
-}
-
-static void was_removed(struct rest_call *call, struct op *op)
-{
-    if (!rest_refused(call, op))
-        rest_send_empty(call, 204);
-}
-
-static void delete_entry(struct rest_call *call)
-{
-    struct cron_remove_op *op = kit_alloc(call, sizeof *op);
-    if (!op)
-        return;
-    cron_remove_op_init(op, call->principal.tenant, call->params[0]);
-    rest_commit(call, &op->op, was_removed);
-}
-
-static void has_run(struct rest_call *call, struct op *op)
-{
-    const struct cron_op *run = (const struct cron_op *)(const void *)op;
-    struct redrive_err err = op->err;
-    if (op->code == REDRIVE_E_STATE) {
-        err_hint(&err, "`overlap: allow` in its entry would make a second one");
-        rest_fail(call, &err, NULL);
-    } else if (!rest_refused(call, op)) {
-        kit_send_state(call, str_of(run->id), run->state);
-    }
-}
-
-static void run_entry(struct rest_call *call)
-{
-    struct cron_op *op = kit_alloc(call, sizeof *op);
-    if (!op)
-        return;
-    cron_op_init(op, call->principal.tenant, call->params[0]);
-    rest_commit(call, &op->op, has_run);
-}
-
 const struct rest_route REST_TASKS[] = {
     {HTTP_GET, "/tasks", CONFIG_SCOPE_READ, true, get_tasks},
     {HTTP_PUT, "/tasks", CONFIG_SCOPE_ADMIN, true, put_tasks},
     {HTTP_GET, "/tasks/{task}", CONFIG_SCOPE_READ, true, get_task},
-    {HTTP_GET, "/cron", CONFIG_SCOPE_READ, true, get_cron},
-    {HTTP_PUT, "/cron", CONFIG_SCOPE_ADMIN, true, put_entries},
-    {HTTP_PUT, "/cron/{name}", CONFIG_SCOPE_ADMIN, true, put_entry},
-    {HTTP_DELETE, "/cron/{name}", CONFIG_SCOPE_ADMIN, false, delete_entry},
-    {HTTP_POST, "/cron/{name}/run", CONFIG_SCOPE_ADMIN, false, run_entry},
+    {.operation = &API_CRON},
+    {.operation = &API_CRON_DECLARE},
+    {.operation = &API_CRON_PUT},
+    {.operation = &API_CRON_REMOVE},
+    {.operation = &API_CRON_RUN},
     {0},
 };
