@@ -21,6 +21,7 @@
 #include "config/config.h"
 #include "engine/verbs/change.h"
 #include "engine/clock/cron.h"
+#include "engine/tasks.h"
 #include "engine/verbs/control.h"
 #include "fields/field.h"
 #include "redrive.h"
@@ -48,6 +49,11 @@ struct api_context {
     struct arena *arena;         /* for as long as the answer is made */
     int64_t now_ms;
     bool tells_places; /* the client may know of files and addresses in errors */
+    /* Writes how long the attempts of a task ran that this process has seen end: an object, or null
+     * if there are none. NULL: the process runs nothing and serves no workers. */
+    void (*write_run_time)(void *run_times, struct str tenant, struct str task,
+                           struct json_writer *w);
+    void *run_times;
 };
 
 struct job_change {
@@ -70,6 +76,7 @@ struct api_change {
         struct cron_declare_op cron_declare;
         struct cron_remove_op cron_remove;
         struct cron_op cron_run;
+        struct declare_op declare;
     };
 };
 
@@ -183,6 +190,17 @@ extern const struct operation API_CRON_RUN;
  * named, in the form of the configuration's section. */
 extern const struct operation API_CRON_DECLARE;
 
+/* ---- Tasks (tasks.c) ------------------------------------------------------------------------- */
+
+/* {"items":[…],"next":null}: the tasks of the configuration, those that processes have published,
+ * and others that have or had jobs, each with its definition in force, its jobs and its counters.
+ */
+extern const struct operation API_TASKS;
+/* A task by its definition in force; `class` is how its attempts fail. */
+extern const struct operation API_TASK;
+/* {"declared":…,"changed":…}. The body has the form of the configuration's section. */
+extern const struct operation API_TASKS_DECLARE;
+
 /* ---- For operations -------------------------------------------------------------------------- */
 
 /* The jobs that the parameters select; `order` unless they say another. */
@@ -210,6 +228,16 @@ int api_no_letter(struct str id, enum redrive_state state, struct redrive_err *e
 
 /* What redaction may take for one answer, of redactor.work: about two seconds. */
 #define API_WORK_MAX (5ull * REDACT_WORK_MAX)
+
+/* The body; absent or empty: there is none. */
+static inline struct str api_body(const struct api_context *c)
+{
+    return c->input ? c->input->body : (struct str){0};
+}
+
+/* Returns `rc`. After a failure the input says that this parameter, or place in the body, is at
+ * fault; "": none of them. */
+int api_note_fault(const struct api_context *c, int rc, const char *place);
 
 /* For `end`, after a commit that was refused or failed. `field` is the parameter that has the name,
  * if the engine refuses names that are none; NULL: there is no such parameter. */

@@ -44,6 +44,13 @@ int api_end(struct api_change *change, struct json_writer *w, const char **ret_f
     return rc;
 }
 
+int api_note_fault(const struct api_context *c, int rc, const char *place)
+{
+    if (rc < 0 && c->input)
+        (void)str_copy(c->input->at_fault, sizeof c->input->at_fault, str_of(place));
+    return rc;
+}
+
 int api_refuse_op(const struct op *op, const char *field, const char **ret_field,
                   struct redrive_err *err)
 {

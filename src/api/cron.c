@@ -37,25 +37,12 @@ static int read_entries(const struct api_context *c, struct json_writer *w, stru
 
 /* ---- Storing --------------------------------------------------------------------------------- */
 
-/* The code of a definition that may have been refused: `field` is the key at fault. */
-static int note_fault(const struct api_context *c, int rc, const char *field)
-{
-    if (rc < 0 && c->input)
-        (void)str_copy(c->input->at_fault, sizeof c->input->at_fault, str_of(field));
-    return rc;
-}
-
-static struct str body_of(const struct api_context *c)
-{
-    return c->input ? c->input->body : (struct str){0};
-}
-
 static int begin_put(const struct api_context *c, struct api_change *change,
                      struct redrive_err *err)
 {
     struct cron_put_op *op = &change->cron_put;
-    return note_fault(c, cron_put_op_init(op, c->engine, c->tenant, c->name, body_of(c), err),
-                      op->field);
+    return api_note_fault(c, cron_put_op_init(op, c->engine, c->tenant, c->name, api_body(c), err),
+                          op->field);
 }
 
 static int end_put(struct api_change *change, struct json_writer *w, const char **ret_field,
@@ -78,8 +65,8 @@ static int begin_declare(const struct api_context *c, struct api_change *change,
                          struct redrive_err *err)
 {
     struct cron_declare_op *op = &change->cron_declare;
-    return note_fault(c, cron_declare_op_init(op, c->engine, c->tenant, c->name, body_of(c), err),
-                      op->field);
+    return api_note_fault(
+        c, cron_declare_op_init(op, c->engine, c->tenant, c->name, api_body(c), err), op->field);
 }
 
 static int end_declare(struct api_change *change, struct json_writer *w, const char **ret_field,

@@ -31,9 +31,7 @@ int api_query(const struct api_context *c, unsigned uses, enum job_order order,
         rc = refuse_search(&ret->reader, "text");
     else if (rc == 0 && c->redact && ret->filter.error_type.len > 0)
         rc = refuse_search(&ret->reader, "type");
-    if (rc < 0 && c->input)
-        (void)str_copy(c->input->at_fault, sizeof c->input->at_fault, str_of(ret->reader.place));
-    return rc;
+    return api_note_fault(c, rc, ret->reader.place);
 }
 
 /* ---- Pages ----------------------------------------------------------------------------------- */

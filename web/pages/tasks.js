@@ -25,7 +25,7 @@ function how(task) {
   if (task.limits.rate) parts.push(`at most ${task.limits.rate}`);
   if (task.limits.concurrency === "adaptive") parts.push("as many at one time as the service takes");
   else if (task.limits.concurrency) parts.push(`${count(task.limits.concurrency)} at one time`);
-  if (!task.declared) parts.push("not in the configuration: defaults");
+  if (!task.declared) parts.push("not declared: defaults");
   return parts.filter(Boolean).join(" · ");
 }
 
@@ -80,6 +80,6 @@ export default function tasks() {
   return {
     load: (signal) => get("/tasks", { signal }),
     render: ({ items }) => h("div", { class: "page" }, heading("Tasks"), runTimes(items),
-      items.length === 0 ? empty("There is no task yet.", "Tasks are declared in the configuration, or appear with their first job.") : items.map(card)),
+      items.length === 0 ? empty("There is no task yet.", "Tasks are declared in the configuration or by workers, or appear with their first job.") : items.map(card)),
   };
 }

@@ -218,7 +218,8 @@ double latency_percentile(const uint64_t counts[N_BUCKETS], double share)
     return BOUNDS[RUN_TIMES_N_BOUNDS - 1]; /* or more: the last bucket has no end */
 }
 
-void latency_write_percentiles(struct json_writer *w, const uint64_t counts[N_BUCKETS])
+/* Into an object that is open. */
+static void write_percentiles(struct json_writer *w, const uint64_t counts[N_BUCKETS])
 {
     json_field_double(w, "p50", latency_percentile(counts, 0.5));
     json_field_double(w, "p95", latency_percentile(counts, 0.95));
@@ -241,7 +242,42 @@ static void write_growth(struct json_writer *w, const char *count_key, const cha
         return;
     }
     json_begin_object(w);
-    latency_write_percentiles(w, counts);
+    write_percentiles(w, counts);
+    json_end_object(w);
+}
+
+struct task_latency {
+    struct str tenant, task;
+    uint64_t counts[N_BUCKETS];
+    uint64_t n, sum_ms;
+};
+
+static void add_task_time(struct str tenant, const struct run_time *time, void *ctx)
+{
+    struct task_latency *sum = ctx;
+    if (time->kind == ENGINE_EVENT_STARTED || !str_eq(time->task, sum->task) ||
+        (sum->tenant.ptr && !str_eq(tenant, sum->tenant)))
+        return;
+    sum->sum_ms += time->sum_ms;
+    for (size_t i = 0; i < N_BUCKETS; i++) {
+        sum->counts[i] += time->counts[i];
+        sum->n += time->counts[i];
+    }
+}
+
+void latency_write_task(void *run_times, struct str tenant, struct str task, struct json_writer *w)
+{
+    struct task_latency sum = {.tenant = tenant, .task = task};
+    if (run_times)
+        run_times_each(run_times, add_task_time, &sum);
+    if (sum.n == 0) {
+        json_put_null(w);
+        return;
+    }
+    json_begin_object(w);
+    json_field_int(w, "attempts", (int64_t)sum.n);
+    json_field_double(w, "mean", (double)sum.sum_ms / 1000 / (double)sum.n);
+    write_percentiles(w, sum.counts);
     json_end_object(w);
 }
 

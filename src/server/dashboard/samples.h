@@ -53,8 +53,8 @@ void samples_write(struct samples *samples, struct str tenant, int64_t span_ms,
  * run_time. Negative: there are none. */
 double latency_percentile(const uint64_t counts[RUN_TIMES_N_BOUNDS + 1], double share);
 
-/* "p50":…,"p95":…,"p99":… into an object that is open. */
-void latency_write_percentiles(struct json_writer *w,
-                               const uint64_t counts[RUN_TIMES_N_BOUNDS + 1]);
+/* {"attempts":…,"mean":…,"p50":…,"p95":…,"p99":…} of a task, over all queues and outcomes; null: no
+ * attempt has ended. `run_times` is a struct run_times, or NULL. An absent tenant: all of them. */
+void latency_write_task(void *run_times, struct str tenant, struct str task, struct json_writer *w);
 
 #endif

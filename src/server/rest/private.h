@@ -85,7 +85,6 @@ extern const struct rest_route REST_JOBS[];
 extern const struct rest_route REST_SERVICE[];
 extern const struct rest_route REST_SIMULATE[];
 extern const struct rest_route REST_STATS[];
-extern const struct rest_route REST_TASKS[];
 extern const struct rest_route REST_WORK[];
 
 /* Ends with NULL. */

@@ -9,6 +9,7 @@
 #include "base/time/clock.h"
 #include "server/auth/auth.h"
 #include "server/bulk_runs.h"
+#include "server/dashboard/samples.h"
 #include "server/http/server.h"
 #include "server/rest/private.h"
 #include "store/page.h"
@@ -84,6 +85,8 @@ struct api_context rest_context(struct rest_call *call, struct api_input *input)
         .arena = http_arena(call->request),
         .now_ms = rest_now_ms(call),
         .tells_places = (call->principal.scopes & CONFIG_SCOPE_ADMIN) != 0,
+        .write_run_time = latency_write_task,
+        .run_times = call->rest->run_times,
     };
 }
 

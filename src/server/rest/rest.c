@@ -405,8 +405,8 @@ void rest_handle(struct http_request *request, void *ctx)
 }
 
 const struct rest_route *const REST_TABLES[] = {
-    REST_JOBS,  REST_WORK,  REST_CONTROL,  REST_DEAD,    REST_BULK,
-    REST_STATS, REST_TASKS, REST_SIMULATE, REST_SERVICE, NULL,
+    REST_JOBS,  REST_WORK,     REST_CONTROL, REST_DEAD, REST_BULK,
+    REST_STATS, REST_SIMULATE, REST_SERVICE, NULL,
 };
 
 /* ---- Life cycle ------------------------------------------------------------------------------ */

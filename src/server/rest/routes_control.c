@@ -1,5 +1,4 @@
-/* routes_control.c - queues, limits and circuit breakers: look at all; pause one, move one by hand.
- */
+/* routes_control.c - queues, limits, breakers, tasks and cron entries; the history of breakers. */
 #include "server/rest/private.h"
 
 #include "base/err.h"
@@ -51,5 +50,13 @@ const struct rest_route REST_CONTROL[] = {
     {.operation = &API_BREAKER_TRIP},
     {.operation = &API_BREAKER_DISABLE},
     {.operation = &API_BREAKER_FAILURE},
+    {.operation = &API_TASKS},
+    {.operation = &API_TASKS_DECLARE},
+    {.operation = &API_TASK},
+    {.operation = &API_CRON},
+    {.operation = &API_CRON_DECLARE},
+    {.operation = &API_CRON_PUT},
+    {.operation = &API_CRON_REMOVE},
+    {.operation = &API_CRON_RUN},
     {0},
 };
