@@ -100,11 +100,6 @@ static void make_parts(struct bulk_plan *plan, int64_t now_ms)
         bulk_init(&plan->parts[plan->n_parts++], MOVE_REDRIVE, &filter, now_ms);
 }
 
-static void say_place(const struct api_context *c, const char *place)
-{
-    (void)str_copy(c->input->at_fault, sizeof c->input->at_fault, str_of(place));
-}
-
 int bulk_plan_read(struct bulk_plan *plan, const struct api_context *c, bool letters,
                    struct redrive_err *err)
 {
@@ -115,14 +110,12 @@ int bulk_plan_read(struct bulk_plan *plan, const struct api_context *c, bool let
                    ORDER_OLDEST, c->now_ms, c->arena, err);
     if (letters)
         plan->query.filter.states = DEAD;
-    fields_json_open(&b, c->input->body, c->arena, c->now_ms, err);
+    fields_json_open(&b, api_body(c), c->arena, c->now_ms, err);
     b.uses = letters ? 0 : WITH_VERB;
-    const int rc = read_body(&b, c->input->body, letters, &body, &plan->query);
+    const int rc = read_body(&b, api_body(c), letters, &body, &plan->query);
     fields_json_close(&b);
-    if (rc < 0) {
-        say_place(c, b.place);
-        return rc;
-    }
+    if (rc < 0)
+        return api_note_fault(c, rc, b.place);
     plan->verb = letters ? BULK_REDRIVE : (enum bulk_verb)body.verb;
     plan->filter = body.filter;
     plan->rate = body.rate;
@@ -144,10 +137,8 @@ int bulk_plan_read_purge(struct bulk_plan *plan, const struct api_context *c,
     if (rc == 0 && query->filter.finished_before_ms == 0)
         rc = field_missing(&query->reader, "older_than_hours",
                            "a whole number of hours; 0 means all");
-    if (rc < 0) {
-        say_place(c, query->reader.place);
-        return rc;
-    }
+    if (rc < 0)
+        return api_note_fault(c, rc, query->reader.place);
     plan->dry_run = query->dry_run;
     make_parts(plan, c->now_ms);
     return 0;

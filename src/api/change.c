@@ -57,19 +57,16 @@ static int begin_change(const struct api_context *c, struct api_change *change,
 static int read_payload(const struct api_context *c, struct str *ret, struct redrive_err *err)
 {
     static const struct field MEMBERS[] = {{"payload", &FIELD_JSON, 0}, {0}};
-    const struct str body = c->input ? c->input->body : (struct str){0};
     struct field_reader b;
     uint64_t given;
-    fields_json_open(&b, body, c->arena, 0, err);
+    fields_json_open(&b, api_body(c), c->arena, 0, err);
     int rc = fields_json_object(&b, MEMBERS, ret, &given);
     if (rc == 0)
         rc = fields_json_end(&b);
     if (rc == 0 && given == 0)
         rc = field_missing(&b, "payload", "JSON");
     fields_json_close(&b);
-    if (rc < 0 && c->input)
-        (void)str_copy(c->input->at_fault, sizeof c->input->at_fault, str_of(b.place));
-    return rc;
+    return api_note_fault(c, rc, b.place);
 }
 
 static int begin_edit(const struct api_context *c, struct api_change *change,
@@ -152,10 +149,8 @@ static int end_change(struct api_change *change, struct json_writer *w, const ch
 {
     const struct job_change *job = &change->job;
     *ret_field = NULL;
-    if (job->op.op.code < 0) {
-        *err = job->op.op.err;
-        return job->op.op.code;
-    }
+    if (job->op.op.code < 0)
+        return api_refuse_op(&job->op.op, NULL, ret_field, err);
     if (job->item.ret.code < 0)
         return refuse_change(change, ret_field, err);
     if (change->operation->variant == REMOVE_LETTER)

@@ -104,11 +104,13 @@ SANDBOX_TEST(every_key_can_be_given_in_a_file)
     for (size_t i = 0; i < N_SAMPLES; i++) {
         if (is_half(&SAMPLES[i]))
             continue;
-        char section[64], text[256];
+        char text[256];
         const char *dot = strchr(SAMPLES[i].key, '.');
+        const bool is_default = strncmp(SAMPLES[i].dumped_at, "defaults.", 9) == 0;
         if (dot) {
-            snprintf(section, sizeof section, "%.*s", (int)(dot - SAMPLES[i].key), SAMPLES[i].key);
-            snprintf(text, sizeof text, "%s:\n  %s: \"%s\"\n", section, dot + 1, SAMPLES[i].value);
+            snprintf(text, sizeof text, "%s%.*s:\n    %s: \"%s\"\n",
+                     is_default ? "defaults:\n  " : "", (int)(dot - SAMPLES[i].key), SAMPLES[i].key,
+                     dot + 1, SAMPLES[i].value);
         } else {
             snprintf(text, sizeof text, "%s: \"%s\"\n", SAMPLES[i].key, SAMPLES[i].value);
         }

@@ -19,7 +19,7 @@ SANDBOX_TEST(the_louder_source_wins)
     const char *variables[] = {"REDRIVE_RETRY_MAX_DELAY=13s", NULL};
 
     for (int sources = 0; sources < 16; sources++) {
-        sandbox_write("redrive.yaml", sources & 1 ? "retry: {max_delay: 11s}\n" : "");
+        sandbox_write("redrive.yaml", sources & 1 ? "defaults: {retry: {max_delay: 11s}}\n" : "");
         sandbox_write(".env", sources & 2 ? "REDRIVE_RETRY_MAX_DELAY=12s\n" : "");
         s->environ = sources & 4 ? variables : NULL;
         s->flags = &flag;
@@ -65,15 +65,15 @@ SANDBOX_TEST(a_flag_given_twice_counts_as_the_last)
 SANDBOX_TEST(a_louder_alternative_takes_the_other_away)
 {
     FLAGS(s, {"retry-max-attempts", "3"});
-    sandbox_good(s, "retry: {max_retries: 9}\n");
+    sandbox_good(s, "defaults: {retry: {max_retries: 9}}\n");
     check_dumped(s, "defaults.retry.max_retries", "2");
 
     FLAGS(s, {"retry-max-retries", "3"});
-    sandbox_good(s, "retry: {max_attempts: 9}\n");
+    sandbox_good(s, "defaults: {retry: {max_attempts: 9}}\n");
     check_dumped(s, "defaults.retry.max_retries", "3");
 
     FLAGS(s, {"retry-initial-delay", "3s"});
-    sandbox_good(s, "retry: {base_backoff_minutes: 2}\n");
+    sandbox_good(s, "defaults: {retry: {base_backoff_minutes: 2}}\n");
     check_dumped(s, "defaults.retry.initial_delay", "3s");
     check_dumped(s, "defaults.retry.jitter", "auto");
 }
@@ -89,8 +89,9 @@ SANDBOX_TEST(two_alternatives_said_equally_loud_are_refused)
 SANDBOX_TEST(a_profile_said_louder_beats_the_keys_of_the_file)
 {
     FLAGS(s, {"retry-profile", "thumbnail"}, {"retry-min-delay", "2s"});
-    sandbox_good(s, "retry: {strategy: linear, initial_delay: 9s, max_attempts: 9, jitter: full, "
-                    "enable_dlq: false}\n");
+    sandbox_good(
+        s, "defaults: {retry: {strategy: linear, initial_delay: 9s, max_attempts: 9, jitter: full, "
+           "enable_dlq: false}}\n");
     check_dumped(s, "defaults.retry.strategy", "fixed");
     check_dumped(s, "defaults.retry.initial_delay", "5s");
     check_dumped(s, "defaults.retry.max_retries", "2");
@@ -100,7 +101,9 @@ SANDBOX_TEST(a_profile_said_louder_beats_the_keys_of_the_file)
     check_dumped(s, "defaults.retry.enable_dlq", "false");
 
     FLAGS(s, {"retry-base-backoff-minutes", "2"});
-    sandbox_good(s, "retry: {strategy: linear, initial_delay: 9s, max_delay: 10s, jitter: full}\n");
+    sandbox_good(
+        s,
+        "defaults: {retry: {strategy: linear, initial_delay: 9s, max_delay: 10s, jitter: full}}\n");
     check_dumped(s, "defaults.retry.strategy", "exponential");
     check_dumped(s, "defaults.retry.initial_delay", "2m");
     check_dumped(s, "defaults.retry.jitter", "none");
@@ -207,48 +210,15 @@ SANDBOX_TEST(a_broken_file_is_told_with_its_line)
     sandbox_error(s, "redrive.yaml:1: found a plain value");
 }
 
-/* ---- Short forms ----------------------------------------------------------------------------- */
+/* ---- Sections ------------------------------------------------------------------------------- */
 
-SANDBOX_TEST(retry_and_breaker_may_stand_at_the_top)
+SANDBOX_TEST(keys_of_the_defaults_stand_in_the_defaults)
 {
-    sandbox_good(s, "retry: {max_delay: 7s}\nbreaker: {window: 8s}\n"
-                    "defaults: {retry: {min_delay: 2s}, breaker: }\n");
-    check_dumped(s, "defaults.retry.max_delay", "7s");
-    check_dumped(s, "defaults.retry.min_delay", "2s");
-    check_dumped(s, "defaults.breaker.window", "8s");
-    sandbox_good(s, "retry:\ndefaults:\n");
-    sandbox_good(s, "retry:\ndefaults: {retry: {min_delay: 2s}}\n");
-    check_dumped(s, "defaults.retry.min_delay", "2s");
-    sandbox_good(s, "retry: {min_delay: 2s}\ndefaults:\n");
-    check_dumped(s, "defaults.retry.min_delay", "2s");
-}
-
-SANDBOX_TEST(the_same_key_in_both_forms_is_refused)
-{
-    sandbox_load_text(s, "defaults:\n  retry: {max_delay: 7s}\nretry:\n  max_delay: 8s\n");
-    assert_int_equal(s->report.n_errors, 1);
-    assert_string_equal(sandbox_error(s, "redrive.yaml:4: 'retry.max_delay' is also given as "
-                                         "'defaults.retry.max_delay'")
-                            ->detail,
-                        "on line 2");
-    sandbox_load_text(s, "defaults: {retry: {max_retries: 7}}\nretry: {max_attempts: 8}\n");
-    sandbox_error(s, "redrive.yaml:2: both 'max_attempts' and 'max_retries' are given in retry");
-}
-
-SANDBOX_TEST(a_short_form_keeps_its_own_name_in_messages)
-{
-    sandbox_load_text(s, "retry: {max_delay: 7, foo: 1}\n");
-    sandbox_error(s, "redrive.yaml:1: retry.max_delay: '7' has no unit");
-    sandbox_error(s, "redrive.yaml:1: unknown key 'foo' in retry");
-    sandbox_load_text(s, "retry: 5\ndefaults: {retry: {max_retries: 7}}\n");
-    sandbox_error(s, "redrive.yaml:1: retry: found a plain value");
-    sandbox_load_text(s, "retry: 5\n");
-    sandbox_error(s, "redrive.yaml:1: retry: found a plain value");
-    sandbox_load_text(s, "retry: {foo: 5}\ndefaults: 7\n");
-    sandbox_error(s, "redrive.yaml:2: defaults: found a plain value");
-    sandbox_load_text(s, "retry: {foo: 5}\ndefaults: {retry: {bar: 7}}\n");
-    sandbox_error(s, "redrive.yaml:1: unknown key 'foo' in retry");
-    sandbox_error(s, "redrive.yaml:2: unknown key 'bar' in defaults.retry");
+    sandbox_load_text(s, "retry: {max_delay: 7s}\nbreaker: {window: 8s}\n");
+    assert_string_equal(sandbox_error(s, "redrive.yaml:1: unknown key 'retry'")->hint,
+                        "did you mean 'defaults.retry'?");
+    assert_string_equal(sandbox_error(s, "redrive.yaml:2: unknown key 'breaker'")->hint,
+                        "did you mean 'defaults.breaker'?");
 }
 
 SANDBOX_TEST(settings_do_not_hide_a_section_of_the_wrong_kind)
@@ -265,7 +235,7 @@ SANDBOX_TEST(numbers_of_other_programs_mean_what_the_keys_mean)
     s->environ = ENVIRON("MAX_RETRIES=5");
     assert_int_equal(sandbox_load(s), 0);
     check_dumped(s, "defaults.retry.max_retries", "5");
-    const char *in_file = "retry: {max_retries: 5}\n";
+    const char *in_file = "defaults: {retry: {max_retries: 5}}\n";
     s->environ = ENVIRON("HOME=/");
     sandbox_good(s, in_file);
     check_dumped(s, "defaults.retry.max_retries", "5");
@@ -316,18 +286,18 @@ SANDBOX_TEST(any_key_of_ours_beats_other_programs)
 {
     s->environ = ENVIRON("MAX_RETRIES=5", "RETRY_BASE_DELAY=2", "REDRIVE_RETRY_STRATEGY=linear",
                          "DATABASE_URL=postgres://h/db");
-    sandbox_good(s, "retry: {max_retries: 9}\nstore: memory\n");
+    sandbox_good(s, "defaults: {retry: {max_retries: 9}}\nstore: memory\n");
     check_dumped(s, "defaults.retry.max_retries", "9");
     check_dumped(s, "defaults.retry.strategy", "linear");
     check_dumped(s, "defaults.retry.initial_delay", "2s");
     assert_string_equal(s->config->store, "memory:");
 
     s->environ = ENVIRON("MAX_RETRIES=5", "RETRY_BASE_DELAY=2", "RETRY_MAX_DELAY=7");
-    sandbox_good(s, "retry: {profile: thumbnail}\n");
+    sandbox_good(s, "defaults: {retry: {profile: thumbnail}}\n");
     check_dumped(s, "defaults.retry.max_retries", "2");
     check_dumped(s, "defaults.retry.initial_delay", "5s");
     check_dumped(s, "defaults.retry.max_delay", "1m");
-    sandbox_good(s, "retry: {base_backoff_minutes: 2}\n");
+    sandbox_good(s, "defaults: {retry: {base_backoff_minutes: 2}}\n");
     check_dumped(s, "defaults.retry.initial_delay", "2m");
     check_dumped(s, "defaults.retry.jitter", "none");
 
@@ -434,7 +404,7 @@ SANDBOX_TEST(origins_name_settings_of_variables_and_flags)
 {
     s->environ = ENVIRON("MAX_RETRIES=5", "REDRIVE_LOG_LEVEL=debug");
     FLAGS(s, {"retry-max-delay", "5s"});
-    sandbox_good(s, "retry: {initial_delay: 2s}\n");
+    sandbox_good(s, "defaults: {retry: {initial_delay: 2s}}\n");
     const struct config *config = s->config;
     assert_int_equal(config->n_origins, 3);
     assert_string_equal(config->origins[0].key, "log.level");

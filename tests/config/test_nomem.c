@@ -23,8 +23,8 @@ SANDBOX_TEST(a_load_survives_every_failure_to_allocate)
     struct config_sources sources = {
         .environ = (char *const *)variables, .flags = &flag, .n_flags = 1};
     FILE *file = fopen("redrive.yaml", "w");
-    fputs("retry: {retry_on: [network, A, B]}\n"
-          "defaults: {retry: {min_delay: 1s}, on: {network: {max_delay: 5s}}}\n"
+    fputs("defaults: {retry: {min_delay: 1s, retry_on: [network, A, B]}, on: {network: {max_delay: "
+          "5s}}}\n"
           "cron: {a: {task: t0, schedule: '@daily', timezone: Europe/Berlin, payload: {a: [1]}}}\n"
           "tokens: [{name: a, scopes: [read], hash: sha256:"
           "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef}]\n"

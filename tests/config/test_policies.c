@@ -11,7 +11,7 @@ SANDBOX_TEST(every_strategy_but_custom_can_be_named)
     const char *const *words = vocabulary_words(VOCABULARY_STRATEGY, &n);
     for (size_t i = 0; i < n; i++) {
         char text[64];
-        snprintf(text, sizeof text, "retry: {strategy: %s%s}\n", words[i],
+        snprintf(text, sizeof text, "defaults: {retry: {strategy: %s%s}}\n", words[i],
                  i == REDRIVE_STRATEGY_DELAYS ? ", delays: [1s]" : "");
         int rc = sandbox_load_text(s, text);
         if (i == REDRIVE_STRATEGY_CUSTOM)
@@ -43,7 +43,7 @@ SANDBOX_TEST(jitter_has_many_forms)
     };
     for (size_t i = 0; i < sizeof FORMS / sizeof FORMS[0]; i++) {
         char text[96];
-        snprintf(text, sizeof text, "retry: {jitter: %s}\n", FORMS[i].text);
+        snprintf(text, sizeof text, "defaults: {retry: {jitter: %s}}\n", FORMS[i].text);
         const struct redrive_jitter *got = &sandbox_good(s, text)->defaults.retry.backoff.jitter;
         assert_int_equal(got->mode, FORMS[i].jitter.mode);
         assert_true(got->min == FORMS[i].jitter.min);
@@ -77,13 +77,13 @@ SANDBOX_TEST(a_profile_of_a_task_beats_the_defaults_and_yields_to_its_keys)
 
 SANDBOX_TEST(base_backoff_minutes_doubles_without_end)
 {
-    sandbox_good(s, "retry:\n  max_retries: 5\n  base_backoff_minutes: 2\n");
+    sandbox_good(s, "defaults:\n  retry: {max_retries: 5, base_backoff_minutes: 2}\n");
     const struct redrive_policy *p = &s->config->defaults.retry;
     for (uint32_t n = 1; n <= 5; n++)
         assert_int_equal(redrive_policy_delay(p, n, "x", 0), (2 << (n - 1)) * 60 * 1000);
     assert_int_equal(p->total_timeout_ms, 0);
     assert_int_equal(s->config->n_warnings, 0);
-    sandbox_good(s, "retry:\n  max_delay: 3m\n  base_backoff_minutes: 2\n  jitter: full\n");
+    sandbox_good(s, "defaults:\n  retry: {max_delay: 3m, base_backoff_minutes: 2, jitter: full}\n");
     check_dumped(s, "defaults.retry.max_delay", "3m");
     check_dumped(s, "defaults.retry.jitter", "full");
 }
@@ -132,11 +132,12 @@ SANDBOX_TEST(all_is_a_list_of_every_failure_class)
 
 SANDBOX_TEST(a_type_that_looks_like_a_misspelt_class_is_worth_a_warning)
 {
-    sandbox_good(s, "retry:\n  retry_on: [netwrok, Transient, timeout, auth]\n");
+    sandbox_good(s, "defaults:\n  retry: {retry_on: [netwrok, Transient, timeout, auth]}\n");
     assert_int_equal(s->config->n_warnings, 1);
     assert_string_equal(
-        sandbox_warning(s, "redrive.yaml:2: retry.retry_on[0]: 'netwrok' is taken for the name of "
-                           "an error type")
+        sandbox_warning(
+            s, "redrive.yaml:2: defaults.retry.retry_on[0]: 'netwrok' is taken for the name of "
+               "an error type")
             ->hint,
         "did you mean 'network'?");
 }

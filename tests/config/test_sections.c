@@ -215,7 +215,7 @@ SANDBOX_TEST(a_heartbeat_is_a_third_of_the_lease_unless_given)
 
 SANDBOX_TEST(a_breaker_inherits_key_by_key)
 {
-    sandbox_good(s, "breaker: {key: \"{service}\", min_calls: 7}\n"
+    sandbox_good(s, "defaults: {breaker: {key: \"{service}\", min_calls: 7}}\n"
                     "tasks: {a: {breaker: {window: 20s}}, "
                     "b: {breaker: {key: \"x:{task}:{payload.a.b}:{user}{tenant}{queue}\"}}}\n");
     assert_string_equal(sandbox_task(s, "a")->breaker.key, "{service}");

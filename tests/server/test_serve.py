@@ -260,7 +260,7 @@ def test_bad_file_is_refused_and_the_old_one_stays(bench):
         ("tasks: {quick: {rnu: {}}}\n", "rnu"),
         ("tasks: [\n", "redrive.yaml"),
         ("tasks: {quick: {run: {exec: [no-such-program]}}}\n", "no-such-program"),
-        ("retry: {max_delay: soon}\ncron: {a: {task: x, schedule: never}}\n", "schedule"),
+        ("defaults: {retry: {max_delay: soon}}\ncron: {a: {task: x, schedule: never}}\n", "schedule"),
     ]:
         bench.configure(bad)
         server.reload()
@@ -304,7 +304,7 @@ def test_what_needs_a_restart_is_said(bench):
 def test_many_reloads_leave_everything_in_order(bench):
     server = bench.serve().ready()
     for i in range(100):
-        bench.configure(f"cron: {{c{i}: {{task: x, schedule: '0 0 1 1 *'}}}}\nretry: {{max_attempts: {i + 1}}}\n")
+        bench.configure(f"cron: {{c{i}: {{task: x, schedule: '0 0 1 1 *'}}}}\ndefaults: {{retry: {{max_attempts: {i + 1}}}}}\n")
         server.signal(signal.SIGHUP)
     server.reload()
     wait_for(lambda: server.logged(r"reloaded"), "a reload")

@@ -21,7 +21,7 @@ PARENT_SPAN = "b7ad6b7169203331"
 PARENT = f"00-{TRACE}-{PARENT_SPAN}-01"
 
 TASKS = """
-retry: {strategy: fixed, initial_delay: 1ms, min_delay: 1ms, max_attempts: 3, jitter: none}
+defaults: {retry: {strategy: fixed, initial_delay: 1ms, min_delay: 1ms, max_attempts: 3, jitter: none}}
 tasks:
   good: {run: {exec: [sh, -c, 'printf %s "$TRACEPARENT"']}}
   bad: {retry: {max_attempts: 2}, run: {exec: [sh, -c, 'echo no service >&2; exit 75']}}

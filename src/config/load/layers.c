@@ -82,7 +82,7 @@ static void add_keys_of(const struct table *table, const struct field **steps, s
         steps[n_steps] = field;
         if (field->kind->form == FORM_SCALAR)
             add_key(steps, n_steps + 1);
-        else if (field->kind->form == FORM_NESTED && field->kind != &TYPE_SHORT_FORM)
+        else if (field->kind->form == FORM_NESTED)
             add_keys_of(field->table, steps, n_steps + 1);
     }
 }
@@ -197,62 +197,6 @@ static struct node *map_at(struct layers *layers, struct node *parent, struct st
         node_append(parent, node, key);
     }
     return node->type == NODE_MAP ? node : NULL;
-}
-
-/* Children keep the parent they were written in, which is how messages name their place. */
-static void move_child(struct node *child, struct node *to)
-{
-    struct node *written_in = child->parent;
-    node_append(to, child, child->key);
-    child->parent = written_in;
-}
-
-static void merge(struct layers *layers, const struct table *table, struct node *from,
-                  struct node *to)
-{
-    for (struct node *child = from->first, *next; child; child = next) {
-        next = child->next;
-        /* An unknown key will be refused anyway. */
-        const struct node *other = table_find(table, child->key) ? node_find(to, child->key) : NULL;
-        if (!other) {
-            move_child(child, to);
-            continue;
-        }
-        char path[NODE_PATH_MAX], other_path[NODE_PATH_MAX];
-        struct redrive_err *err =
-            bind_key_error(layers->binder, child, "'%s' is also given as '%s'",
-                           node_path(child, path), node_path(other, other_path));
-        err_detail(err, "on line %u", (unsigned)other->key_line);
-        err_hint(err, "keep one of them");
-    }
-}
-
-static void move_short_form(struct layers *layers, struct str name, const struct table *table)
-{
-    struct node *from = node_find(layers->root, name);
-    if (!from)
-        return;
-    struct node *defaults = map_at(layers, layers->root, STR("defaults"));
-    if (!defaults)
-        return;
-    node_remove(layers->root, name);
-    struct node *to = node_find(defaults, name);
-    if (!to || node_is_null(to)) {
-        node_remove(defaults, name);
-        move_child(from, defaults);
-    } else if (from->type == NODE_MAP && to->type == NODE_MAP) {
-        merge(layers, table, from, to);
-    } else if (from->type != NODE_MAP && !node_is_null(from)) {
-        err_detail(bind_error(layers->binder, from, "found %s", node_kind(from)), "expected a map");
-    }
-}
-
-void layer_short_forms(struct layers *layers)
-{
-    if (layers->root->type != NODE_MAP)
-        return;
-    move_short_form(layers, STR("retry"), &TABLE_RETRY);
-    move_short_form(layers, STR("breaker"), &TABLE_BREAKER);
 }
 
 /* ---- Settings -------------------------------------------------------------------------------- */

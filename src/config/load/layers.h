@@ -60,10 +60,6 @@ struct layers {
     struct node *root;
 };
 
-/* Moves `retry` and `breaker` of the top level to where they are short for. A key that is given
- * in both places is an error. */
-void layer_short_forms(struct layers *layers);
-
 /* Gives a key a value. `source` says where it comes from and is kept. */
 void layer_set(struct layers *layers, const struct key *key, enum layer layer, struct str value,
                const char *source);

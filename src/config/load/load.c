@@ -124,7 +124,6 @@ static void apply_settings(struct loading *l)
 {
     read_dotenv(l);
     env_gather(&l->layers, l->sources->environ, &l->variables);
-    layer_short_forms(&l->layers);
     env_apply(&l->layers, &l->variables);
     apply_flags(l);
     env_compat_apply(&l->layers, &l->variables);

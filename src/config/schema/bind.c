@@ -276,15 +276,23 @@ static void expect_keys(const struct table *table, const char *what, struct redr
     err_detail(err, "expected %s %s", what, known);
 }
 
-/* A key that is known one level further down was put one level too high. */
-static const struct field *holder_of(const struct table *table, struct str key)
+/* Where a key is known that was put too high: appends "defaults.retry." to the path. False: it is
+ * known nowhere further down. */
+static bool add_holder(const struct table *table, struct str key, char path[NODE_PATH_MAX])
 {
-    for (size_t i = 0; i < table->n_fields; i++) {
-        const struct field *field = &table->fields[i];
-        if (field->kind->form == FORM_NESTED && table_find(field->table, key))
-            return field;
-    }
-    return NULL;
+    const size_t len = strlen(path);
+    for (int deeper = 0; deeper < 2; deeper++)
+        for (size_t i = 0; i < table->n_fields; i++) {
+            const struct field *field = &table->fields[i];
+            if (field->kind->form != FORM_NESTED)
+                continue;
+            (void)snprintf(path + len, NODE_PATH_MAX - len, "%s.", field->name);
+            if (deeper ? add_holder(field->table, key, path)
+                       : table_find(field->table, key) != NULL)
+                return true;
+        }
+    path[len] = '\0';
+    return false;
 }
 
 static void unknown_key(struct binder *b, const struct table *table, const struct node *child)
@@ -298,9 +306,9 @@ static void unknown_key(struct binder *b, const struct table *table, const struc
         bind_key_error(b, child, "unknown key %s%s%s", shown, *path ? " in " : "", path);
     expect_keys(table, "one of", err, names);
 
-    const struct field *holder = holder_of(table, child->key);
-    if (holder)
-        err_hint(err, "did you mean '%s.%.*s'?", holder->name, (int)child->key.len, child->key.ptr);
+    char holder[NODE_PATH_MAX] = "";
+    if (add_holder(table, child->key, holder))
+        err_hint(err, "did you mean '%s%.*s'?", holder, (int)child->key.len, child->key.ptr);
     else if (str_is(child->key, "<<"))
         err_hint(err, "merging is not supported: write the keys out");
     else

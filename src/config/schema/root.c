@@ -145,10 +145,6 @@ const struct table TABLE_DEFAULTS = {
 
 /* ---- The root -------------------------------------------------------------------------------- */
 
-/* Moved to `defaults` before anything is bound; the row is there for people and for hints. */
-const struct field_kind TYPE_SHORT_FORM = {
-    .form = FORM_NESTED, .bind = type_bind_later, .expects = "a map"};
-
 static const struct field ROOT_FIELDS[] = {
     ROW("store", TYPE_STORE, AT(store), "where jobs are stored", .secret = true,
         DEFAULT("sqlite:redrive.db")),
@@ -158,8 +154,6 @@ static const struct field ROOT_FIELDS[] = {
         "whether jobs of undeclared tasks are refused", .first = true, DEFAULT("false")),
     ROW("defaults", TYPE_TABLE, AT(defaults), "what holds for tasks that do not say otherwise",
         .table = &TABLE_DEFAULTS, .first = true),
-    ROW("retry", TYPE_SHORT_FORM, 0, "short for `defaults.retry`", .table = &TABLE_RETRY),
-    ROW("breaker", TYPE_SHORT_FORM, 0, "short for `defaults.breaker`", .table = &TABLE_BREAKER),
     ROW("tasks", TYPE_MAP, AT(tasks), "the tasks, by name", .table = &TABLE_TASK,
         COUNTED_BY(n_tasks), .first = true),
     ROW("classify", TYPE_LIST, AT(classify),

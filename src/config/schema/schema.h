@@ -91,7 +91,6 @@ extern const struct table TABLE_TASK_JSON;
 extern const struct field_kind TYPE_HTTP;                 /* [struct config_http] `run.http` */
 extern const struct field_kind TYPE_CLASS_RULES;          /* [struct redrive_policy] the key `on` */
 extern const struct field_kind TYPE_PUBLISHED_EXPERIMENT; /* [struct experiment *] of a task */
-extern const struct field_kind TYPE_SHORT_FORM; /* `retry` and `breaker` at the top level */
 
 /* The built-in defaults of a breaker. */
 void breaker_init_built_in(struct config_breaker *breaker);

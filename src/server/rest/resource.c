@@ -146,16 +146,6 @@ void kit_send_items(struct rest_call *call, int rc, const struct redrive_err *er
     rest_send(call, 200);
 }
 
-void kit_send_state(struct rest_call *call, struct str id, enum redrive_state state)
-{
-    struct json_writer *w = rest_json(call);
-    json_begin_object(w);
-    json_field_string(w, "id", id);
-    json_field_cstr(w, "state", redrive_state_name(state));
-    json_end_object(w);
-    rest_send(call, 200);
-}
-
 /* ---- Answers --------------------------------------------------------------------------------- */
 
 #define ANSWER_MAX_BYTES (64u * 1024 * 1024)

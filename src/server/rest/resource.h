@@ -47,7 +47,4 @@ void kit_stop_run(struct rest_call *call, const char *what);
  * answered. */
 bool kit_parameter(struct rest_call *call, const struct field *field, void *ret);
 
-/* Answers with {"id":…,"state":…}. */
-void kit_send_state(struct rest_call *call, struct str id, enum redrive_state state);
-
 #endif
