@@ -151,7 +151,7 @@ class Jokes:
 
 @pytest.fixture
 def jokes(postgres, start_server, source):
-    server = start_server({"store": postgres.url, "breaker": NO_BREAKER})
+    server = start_server({"store": postgres.url, "defaults": {"breaker": NO_BREAKER}})
     return Jokes(server, source)
 
 
