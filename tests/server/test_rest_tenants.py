@@ -81,10 +81,11 @@ def test_a_tenant_sees_and_changes_its_own_only(tenants):
     retries = "/retry/dead-letters/retries/{id}"
     assert ask("DELETE", retries.replace("{id}", run), retries).status == 404
     assert ask("DELETE", "/retry/dead-letters", older_than_hours=0)["removed"] == 0
-    for verb in ("cancel", "retry"):
+    for verb in ("cancel", "retry", "remove"):
         assert ask("POST", "/bulk", body={"verb": verb, "all": True})["matched"] == 0
     assert ask("GET", "/bulk")["items"] == [] and red("GET", "/bulk")["items"][0]["verb"] == "redrive"
-    assert ask("DELETE", f"/bulk/{run}", "/bulk/{id}").status == 404
+    for method in "GET", "DELETE":
+        assert ask(method, f"/bulk/{run}", "/bulk/{id}").status == 404
     assert ask("POST", "/claim", body={"n": 10})["jobs"] == []
     item = {"id": "running", "token": leased["token"]}
     assert ask("POST", "/settle", body={"items": [{**item, "status": "SUCCESS"}]})["items"][0]["status"] == 404
