@@ -201,6 +201,13 @@ extern const struct operation API_TASK;
 /* {"declared":…,"changed":…}. The body has the form of the configuration's section. */
 extern const struct operation API_TASKS_DECLARE;
 
+/* ---- What a store counts (figures.c) --------------------------------------------------------- */
+
+/* Those of the configuration, of published tasks and of counters, with the figures of their arms.
+ */
+extern const struct operation API_EXPERIMENTS;
+extern const struct operation API_EXPERIMENT; /* by its name; REDRIVE_E_NOT_FOUND */
+
 /* ---- For operations -------------------------------------------------------------------------- */
 
 /* The jobs that the parameters select; `order` unless they say another. */

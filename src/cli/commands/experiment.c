@@ -4,9 +4,7 @@
 #include <inttypes.h>
 
 #include "base/err.h"
-#include "cli/remote/remote.h"
 #include "cli/shared/experiment_text.h"
-#include "cli/shared/session.h"
 
 struct experiment_options {
     const char *tenant;
@@ -18,71 +16,40 @@ static const struct field OPTIONS[] = {
     {0},
 };
 
-static int read_experiments(const struct cli *cli, const struct session *session,
-                            struct experiment_page *ret, struct redrive_err *err)
+static struct str tenant_of(const struct cli *cli)
 {
-    const struct experiment_options *options = cli->invocation.values[1];
-    if (session->remote)
-        return remote_experiments(session->remote, ret, err);
-    return experiments_read(session->store, str_of(options->tenant), session->config, ret, err);
+    return str_of(((const struct experiment_options *)cli->invocation.values[1])->tenant);
 }
 
-/* ---- list ------------------------------------------------------------------------------------ */
-
-static void add_experiment_json(struct json_writer *w, const void *list, size_t i)
+static void add_experiment(struct table *t, const struct object *experiment, const void *ctx)
 {
-    experiment_write_json(w, &((const struct experiment_page *)list)->rows[i]);
-}
-
-static void add_experiment_row(struct table *t, const void *list, size_t i)
-{
-    const struct experiment_row *row = &((const struct experiment_page *)list)->rows[i];
+    const struct str task = object_text(experiment, "task");
+    struct object *arms = NULL;
+    const size_t n = object_objects(experiment, "arms", &arms);
     int64_t submitted = 0, ended = 0;
-    for (size_t arm = 0; arm < row->n_arms; arm++) {
-        submitted += row->arms[arm].figures.submitted;
-        ended += figures_ended(&row->arms[arm].figures);
+    (void)ctx;
+    for (size_t i = 0; i < n; i++) {
+        submitted += object_int(&arms[i], "submitted");
+        ended += object_int(&arms[i], "ended");
     }
-    table_add_str(t, row->name);
-    table_add_str(t, row->task.len > 0 ? row->task : STR("-"));
-    table_add(t, row->task.len > 0 ? "running" : "stopped");
-    table_addf(t, "%zu", row->n_arms);
+    table_add_str(t, object_text(experiment, "name"));
+    table_add_str(t, task.len > 0 ? task : STR("-"));
+    table_add(t, task.len > 0 ? "running" : "stopped");
+    table_addf(t, "%zu", n);
     table_addf(t, "%" PRId64, submitted);
     table_addf(t, "%" PRId64, ended);
 }
 
 static int run_list(struct cli *cli, struct session *session, struct redrive_err *err)
 {
-    RELEASED_BY(experiment_page_release) struct experiment_page page = {0};
-    struct listing listing = {
-        .columns = "NAME|TASK|STATE|>ARMS|>JOBS|>ENDED",
-        .item = add_experiment_json,
-        .row = add_experiment_row,
-        .list = &page,
-    };
-    int rc = read_experiments(cli, session, &page, err);
-    listing.n = page.n;
-    return rc == 0 ? cli_list(cli, &listing, err) : rc;
+    static const struct answer_table EXPERIMENTS = {.columns = "NAME|TASK|STATE|>ARMS|>JOBS|>ENDED",
+                                                    .row = add_experiment};
+    RELEASED_BY(answer_release) struct answer answer = {0};
+    int rc = answer_read(session, &API_EXPERIMENTS, tenant_of(cli), &answer, err);
+    return rc == 0 ? answer_print_list(cli, &answer, &EXPERIMENTS, err) : rc;
 }
 
-/* ---- report ---------------------------------------------------------------------------------- */
-
-static int unknown_experiment(const struct experiment_page *page, const char *name,
-                              struct redrive_err *err)
-{
-    struct words words = WORDS_INIT;
-    int rc = err_set(err, REDRIVE_E_NOT_FOUND, "there is no experiment '%s'", name);
-    for (size_t i = 0; i < page->n; i++)
-        words_add(&words, "", page->rows[i].name);
-    words_hint(&words, name, "see which there are: redrive experiment list", err);
-    return rc;
-}
-
-static void show_as_json(struct json_writer *w, const void *thing)
-{
-    experiment_write_json(w, thing);
-}
-
-static void show_as_text(struct buf *out, const struct term *term, const void *thing)
+static void report_as_text(struct buf *out, const struct term *term, const void *thing)
 {
     experiment_text(out, term, thing);
 }
@@ -90,12 +57,15 @@ static void show_as_text(struct buf *out, const struct term *term, const void *t
 static int run_report(struct cli *cli, struct session *session, struct redrive_err *err)
 {
     const char *name = cli->invocation.args[0];
-    RELEASED_BY(experiment_page_release) struct experiment_page page = {0};
-    int rc = read_experiments(cli, session, &page, err);
-    const struct experiment_row *row = rc == 0 ? experiment_find(&page, str_of(name)) : NULL;
-    if (rc == 0 && !row)
-        rc = unknown_experiment(&page, name, err);
-    return rc == 0 ? cli_show(cli, row, show_as_json, show_as_text, err) : rc;
+    const struct ask ask = {
+        .operation = &API_EXPERIMENT, .tenant = tenant_of(cli), .name = str_of(name)};
+    RELEASED_BY(answer_release) struct answer answer = {0};
+    if (!*name)
+        return err_set(err, REDRIVE_E_USAGE, "the name of the experiment is empty");
+    int rc = answer_ask(session, &ask, &answer, err);
+    if (rc == REDRIVE_E_NOT_FOUND && err && !err->hint[0])
+        err_hint(err, "see which there are: redrive experiment list");
+    return rc == 0 ? answer_show(cli, &answer, report_as_text, err) : rc;
 }
 
 static const struct command CMD_LIST = {

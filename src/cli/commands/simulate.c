@@ -15,6 +15,7 @@
 #include "cli/output/table.h"
 #include "cli/shared/experiment_text.h"
 #include "cli/shared/session.h"
+#include "engine/report/experiments.h"
 #include "sim/compare.h"
 
 #define MAX_BYTES (16u << 20)
@@ -261,36 +262,39 @@ static int put_table(const struct comparison *c, const struct term *term, struct
     return table_render(&t, term->width, term->color, out);
 }
 
-/* As `redrive experiment report` would show these jobs. */
-static struct experiment_row row_of(const struct comparison *c,
-                                    struct arm_row arms[EXPERIMENT_ARMS_MAX])
+/* What `redrive experiment report` would show of these jobs. */
+static void write_report(const struct comparison *c, struct json_writer *w)
 {
+    struct arm_row arms[EXPERIMENT_ARMS_MAX];
     const struct experiment_row row = experiment_defined(c->options.experiment, arms);
     for (size_t i = 0; i < row.n_arms; i++)
         arms[i].figures = c->rows[i].arm;
-    return row;
+    experiment_write_json(w, &row);
 }
 
-static void put_report(const struct comparison *c, const struct term *term, struct buf *out)
+static int put_report(const struct comparison *c, const struct term *term, struct buf *out)
 {
-    struct arm_row arms[EXPERIMENT_ARMS_MAX];
-    const struct experiment_row row = row_of(c, arms);
+    struct json_writer w;
+    RELEASED_BY(arena_release) struct arena arena = {0};
+    RELEASED_BY(buf_release) struct buf json = BUF_MAX(MAX_BYTES);
+    json_writer_init(&w, &json);
+    write_report(c, &w);
+    const struct object experiment = object_of(buf_str(&json), &arena);
     comparison_describe(c, out);
     buf_puts(out, "\n\n");
-    experiment_text(out, term, &row);
+    experiment_text(out, term, &experiment);
+    return buf_failed(&json) || arena.failed ? REDRIVE_E_NOMEM : 0;
 }
 
 /* The comparison with its arms for strategies, and the report. */
 static void put_report_json(const struct comparison *c, struct buf *out)
 {
-    struct arm_row arms[EXPERIMENT_ARMS_MAX];
-    const struct experiment_row row = row_of(c, arms);
     struct json_writer w;
     json_writer_init(&w, out);
     json_begin_object(&w);
     comparison_write_members(c, &w);
     json_key(&w, "experiment");
-    experiment_write_json(&w, &row);
+    write_report(c, &w);
     json_end_object(&w);
 }
 
@@ -316,7 +320,7 @@ static int print_comparison(struct cli *cli, const struct comparison *c, bool to
         (is_experiment ? put_report_json : comparison_json)(c, &out);
         buf_putc(&out, '\n');
     } else if (is_experiment) {
-        put_report(c, to_err ? &cli->err : &cli->out, &out);
+        r = put_report(c, to_err ? &cli->err : &cli->out, &out);
     } else {
         r = put_text(c, to_err ? &cli->err : &cli->out, &out);
     }

@@ -16,7 +16,6 @@
 #include "cli/frame/cli.h"
 #include "cli/remote/unpack.h"
 #include "engine/gates/view.h"
-#include "engine/report/experiments.h"
 #include "engine/report/stats.h"
 #include "engine/verbs/submit.h"
 #include "run/http/client.h"
@@ -94,8 +93,6 @@ int remote_tasks(struct remote *remote, struct arena *arena, struct remote_task 
 /* What `redrive top` draws of breakers: also of those that tasks of the server's configuration
  * declare, and with the parked jobs of each. */
 int remote_breakers(struct remote *remote, struct breaker_page *ret, struct redrive_err *err);
-
-int remote_experiments(struct remote *remote, struct experiment_page *ret, struct redrive_err *err);
 
 /* `json` (which http_answer_init has seen) is the document as the server wrote it, `ret` what the
  * text of `redrive stats` and `redrive top` needs of it. To be released in any case. */

@@ -542,3 +542,11 @@ int answer_print(struct cli *cli, const struct answer *answer, struct redrive_er
 {
     return cli->globals->json ? cli_show(cli, answer, write_answer, NULL, err) : 0;
 }
+
+int answer_show(struct cli *cli, const struct answer *answer, cli_text_fn text,
+                struct redrive_err *err)
+{
+    int rc = cli->globals->json ? answer_print(cli, answer, err)
+                                : cli_show(cli, &answer->object, NULL, text, err);
+    return rc == 0 && answer->arena.failed ? err_nomem(err) : rc;
+}

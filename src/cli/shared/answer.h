@@ -102,6 +102,9 @@ int answer_print_pages(struct cli *cli, struct answer_pages *pages,
 
 /* The answer of a change, with --json; people are told by the command. */
 int answer_print(struct cli *cli, const struct answer *answer, struct redrive_err *err);
+/* An answer that is one object: as it is with --json, else as `text` writes the struct object. */
+int answer_show(struct cli *cli, const struct answer *answer, cli_text_fn text,
+                struct redrive_err *err);
 
 /* ---- Members --------------------------------------------------------------------------------- */
 

@@ -2,11 +2,10 @@
 #ifndef CLI_SHARED_EXPERIMENT_TEXT_H
 #define CLI_SHARED_EXPERIMENT_TEXT_H
 
-#include "cli/output/table.h"
-#include "engine/report/experiments.h"
+#include "cli/shared/answer.h"
 
 /* A table of the arms, and for each arm but the base how it differs from the base and whether that
  * is significant. */
-void experiment_text(struct buf *out, const struct term *term, const struct experiment_row *row);
+void experiment_text(struct buf *out, const struct term *term, const struct object *experiment);
 
 #endif
