@@ -203,6 +203,21 @@ extern const struct operation API_TASKS_DECLARE;
 
 /* ---- What a store counts (figures.c) --------------------------------------------------------- */
 
+/* {"status":…,"health_score":…,…,"store":{"status":"ok"}}: how well the work of all tenants goes. A
+ * server does not call this read, which waits for the store. */
+extern const struct operation API_HEALTH;
+
+/* What that object tells. */
+struct api_health {
+    const struct redrive_health *figures; /* NULL: they cannot be read, for `error` */
+    size_t workers;
+    const char *store;       /* its status; "ok", and then nothing of what follows */
+    int64_t since_ms;        /* since when it is not ok */
+    const char *store_error; /* why; NULL: it is ok */
+    const char *error;
+};
+void api_write_health(struct json_writer *w, const struct api_health *health);
+
 /* Those of the configuration, of published tasks and of counters, with the figures of their arms.
  */
 extern const struct operation API_EXPERIMENTS;

@@ -1,7 +1,50 @@
-/* figures.c - what a store counts: experiments. */
+/* figures.c - what a store counts: health, experiments. */
 #include "api/api.h"
 #include "base/err.h"
 #include "engine/report/experiments.h"
+#include "engine/report/stats.h"
+#include "store/job_json.h"
+
+/* ---- Health ---------------------------------------------------------------------------------- */
+
+/* Old figures say nothing about now: a store that cannot be read is bad health. */
+static void write_no_figures(struct json_writer *w, const char *error)
+{
+    json_field_cstr(w, "status", "unhealthy");
+    json_field_double(w, "health_score", 0);
+    json_field_cstr(w, "success_rate", NULL);
+    json_field_cstr(w, "error", error);
+}
+
+void api_write_health(struct json_writer *w, const struct api_health *health)
+{
+    json_begin_object(w);
+    if (health->figures)
+        health_write_members(w, health->figures, health->workers);
+    else
+        write_no_figures(w, health->error);
+    json_open_object(w, "store");
+    json_field_cstr(w, "status", health->store);
+    if (health->store_error) {
+        job_write_time(w, "since", health->since_ms);
+        json_field_cstr(w, "error", health->store_error);
+    }
+    json_end_object(w);
+    json_end_object(w);
+}
+
+static int read_health(const struct api_context *c, struct json_writer *w, struct redrive_err *err)
+{
+    RELEASED_BY(worker_page_release) struct worker_page workers = {0};
+    struct redrive_health figures;
+    int rc = stats_health(c->store, &c->config->health, c->now_ms, &figures, &workers, err);
+    const struct api_health health = {.figures = &figures, .workers = workers.n, .store = "ok"};
+    if (rc == 0)
+        api_write_health(w, &health);
+    return rc;
+}
+
+const struct operation API_HEALTH = {.path = "/health", .read = read_health};
 
 /* ---- Experiments ----------------------------------------------------------------------------- */
 

@@ -11,6 +11,7 @@ import pytest
 
 from tests.kit.faktory import FaktoryClient
 from tests.kit.ports import lasting_port
+from tests.kit.program import BINARY, environment
 from tests.kit.stores import start_or_skip
 from tests.kit.tokens import token_hash
 from tests.kit.waiting import LIMIT_S, wait_for
@@ -60,6 +61,11 @@ def test_server_that_is_away_is_told_at_once(bench, store):
     bad = wait_for(lambda: (h := health(server))["store"]["status"] == "unreachable" and h, "it is known to be away")
     assert (bad["status"], bad["health_score"]) == ("unhealthy", 0)
     assert bad["store"]["since"] and bad["store"]["error"]
+    told = subprocess.run([str(BINARY), "health", "--server", server.url], capture_output=True, text=True,
+                          env=environment(), timeout=LIMIT_S, check=False)
+    assert (told.returncode, told.stdout.splitlines()[:2]) == (1, ["unhealthy", "  score          0.000"]), told
+    assert told.stdout.splitlines()[2].startswith("  store          unreachable: ") and "workers" not in told.stdout
+    assert told.stderr == "redrive: the queue is unhealthy\n  health_score is 0.000\n"
     server.wait_log(r"ERROR store_failed ")  # transactions have found it too
     for method, path, body in [("POST", "/tasks/mail", "{}"), ("GET", "/jobs/x", None), ("GET", "/queues", None),
                                ("GET", "/ready", None), ("POST", "/tasks/mail", "{}")]:

@@ -185,10 +185,7 @@ static void show_as_text(struct buf *out, const struct term *term, const void *t
     char text[FIGURE_MAX];
     text_add_clean(out, object_text(breaker, "key"));
     buf_puts(out, ": ");
-    if (style_of(state) == STYLE_PLAIN)
-        text_add_clean(out, state);
-    else
-        style_add(out, term->color, style_of(state), state);
+    style_add_clean(out, term->color, style_of(state), state);
     buf_printf(out, "\n  failures in a row  %" PRId64, object_int(breaker, "failure_count"));
     if (most > 0)
         buf_printf(out, ", opens at %" PRId64, most);

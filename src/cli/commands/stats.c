@@ -7,7 +7,7 @@
 #include "base/err.h"
 #include "cli/output/figures.h"
 #include "cli/remote/remote.h"
-#include "cli/shared/session.h"
+#include "cli/shared/answer.h"
 #include "engine/report/stats.h"
 
 struct stats_options {
@@ -43,7 +43,7 @@ static void put_health(const struct stats *s, bool color, struct buf *out)
         if (!s->queues.counts[i].paused)
             ready += s->queues.counts[i].by_state[REDRIVE_STATE_QUEUED];
     buf_puts(out, "health      ");
-    style_add(out, color, figure_health_style(s->health.status), str_of(s->health.status));
+    style_add(out, color, figure_health_style(str_of(s->health.status)), str_of(s->health.status));
     buf_printf(out, " (score %.2f, errors %.1f %%)", s->health.health_score,
                100 * s->health.error_rate);
     if (s->workers.n == 0 && ready > 0) {
@@ -168,52 +168,61 @@ const struct command cmd_stats = {
 
 /* ---- health ---------------------------------------------------------------------------------- */
 
-struct health_view {
-    struct redrive_health health;
-    struct worker_page workers;
-};
-
-static void health_as_json(struct json_writer *w, const void *thing)
+/* Figures of a store that cannot be read are not there. */
+static void put_work(struct buf *out, const struct object *health)
 {
-    const struct health_view *view = thing;
-    health_write_json(w, &view->health, &view->workers);
+    const int64_t workers = object_int(health, "workers");
+    if (workers == 0) {
+        buf_puts(out, "  success rate   - (no workers)\n");
+    } else {
+        buf_printf(out, "  success rate   %.1f %% of about the last minute\n",
+                   100 * object_double(health, "success_rate", 0));
+        buf_printf(out, "  latency        %.2f of what is usual\n",
+                   object_double(health, "latency_factor", 1));
+    }
+    buf_printf(out, "  breakers open  %" PRId64 " of %" PRId64 "\n",
+               object_int(health, "breakers_open"), object_int(health, "breakers"));
+    buf_printf(out, "  workers        %" PRId64 "\n", workers);
 }
 
 static void health_as_text(struct buf *out, const struct term *term, const void *thing)
 {
-    const struct redrive_health *h = &((const struct health_view *)thing)->health;
-    const struct worker_page *workers = &((const struct health_view *)thing)->workers;
-    style_add(out, term->color, figure_health_style(h->status), str_of(h->status));
-    buf_printf(out, "\n  score          %.3f\n", h->health_score);
-    if (workers->n == 0) {
-        buf_puts(out, "  success rate   - (no workers)\n");
-    } else {
-        buf_printf(out, "  success rate   %.1f %% of about the last minute\n",
-                   100 * h->success_rate);
-        buf_printf(out, "  latency        %.2f of what is usual\n", h->latency_factor);
+    const struct object *health = thing, store = object_object(health, "store");
+    const struct str status = object_text(health, "status"),
+                     of_store = object_text(&store, "status");
+    style_add_clean(out, term->color, figure_health_style(status), status);
+    buf_printf(out, "\n  score          %.3f\n", object_double(health, "health_score", 0));
+    if (object_json(health, "success_rate").ptr)
+        put_work(out, health);
+    if (of_store.len > 0 && !str_is(of_store, "ok")) {
+        buf_puts(out, "  store          ");
+        text_add_clean(out, of_store);
+        buf_puts(out, ": ");
+        text_add_clean(out, object_text(&store, "error"));
+        buf_putc(out, '\n');
     }
-    buf_printf(out, "  breakers open  %u of %u\n", h->breakers_open, h->breakers);
-    buf_printf(out, "  workers        %zu\n", workers->n);
+}
+
+static int refuse_unhealthy(const struct object *health, struct redrive_err *err)
+{
+    int rc = err_set(err, REDRIVE_E_STATE, "the queue is unhealthy");
+    err_detail(err, "health_score is %.3f", object_double(health, "health_score", 0));
+    if (object_json(health, "success_rate").ptr)
+        err_hint(err, object_int(health, "breakers_open") > 0 ? "see which: redrive breakers list"
+                                                              : "see what fails: redrive stats");
+    return rc;
 }
 
 static int run_health(struct cli *cli, struct session *session, struct redrive_err *err)
 {
-    struct health_view view = {.health = {.status = ""}};
-    int rc = session->remote
-                 ? remote_health(session->remote, &view.workers.arena, &view.health,
-                                 &view.workers.n, err)
-                 : stats_health(session->store, &session->config->health, session_now_ms(session),
-                                &view.health, &view.workers, err);
+    const struct ask ask = {.operation = &API_HEALTH};
+    RELEASED_BY(answer_release) struct answer answer = {0};
+    int rc = answer_ask(session, &ask, &answer, err);
     if (rc == 0)
-        rc = cli_show(cli, &view, health_as_json, health_as_text, err);
-    if (rc == 0 && strcmp(view.health.status, "unhealthy") == 0) {
-        rc = err_set(err, REDRIVE_E_STATE, "the queue is unhealthy");
-        err_detail(err, "health_score is %.3f", view.health.health_score);
-        err_hint(err, view.health.breakers_open ? "see which: redrive breakers list"
-                                                : "see what fails: redrive stats");
-    }
-    worker_page_release(&view.workers);
-    return rc;
+        rc = answer_show(cli, &answer, health_as_text, err);
+    return rc == 0 && str_is(object_text(&answer.object, "status"), "unhealthy")
+               ? refuse_unhealthy(&answer.object, err)
+               : rc;
 }
 
 const struct command cmd_health = {

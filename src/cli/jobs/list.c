@@ -185,9 +185,5 @@ void job_add_state(struct table *t, struct str state)
 
 void job_put_state(struct buf *out, bool color, struct str state)
 {
-    RELEASED_BY(buf_release) struct buf clean = BUF_MAX(CLI_OUTPUT_MAX);
-    text_add_clean(&clean, state);
-    style_add(out, color, style_of(state), buf_str(&clean));
-    if (buf_failed(&clean))
-        out->failed = buf_failed(&clean);
+    style_add_clean(out, color, style_of(state), state);
 }

@@ -48,11 +48,11 @@ const char *figure_rate(double per_second, char out[FIGURE_MAX])
     return out;
 }
 
-enum style figure_health_style(const char *status)
+enum style figure_health_style(struct str status)
 {
-    return strcmp(status, "healthy") == 0    ? STYLE_GREEN
-           : strcmp(status, "degraded") == 0 ? STYLE_YELLOW
-                                             : STYLE_RED;
+    return str_is(status, "healthy")    ? STYLE_GREEN
+           : str_is(status, "degraded") ? STYLE_YELLOW
+                                        : STYLE_RED;
 }
 
 enum style figure_breaker_style(enum redrive_breaker_state state)

@@ -24,7 +24,7 @@ const char *figure_since(int64_t at_ms, int64_t now_ms, char out[FIGURE_MAX]);
 const char *figure_rate(double per_second, char out[FIGURE_MAX]);
 
 /* The colour of a state: green for healthy and closed, red for unhealthy and open. */
-enum style figure_health_style(const char *status);
+enum style figure_health_style(struct str status);
 enum style figure_breaker_style(enum redrive_breaker_state state);
 
 /* ---- Points in time ----------------------------------------------------------------------------

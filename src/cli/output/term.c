@@ -61,6 +61,15 @@ void style_add(struct buf *out, bool color, enum style style, struct str text)
         buf_puts(out, "\033[0m");
 }
 
+void style_add_clean(struct buf *out, bool color, enum style style, struct str text)
+{
+    RELEASED_BY(buf_release) struct buf clean = BUF_MAX(out->max);
+    text_add_clean(&clean, text);
+    style_add(out, color, style, buf_str(&clean));
+    if (buf_failed(&clean))
+        out->failed = buf_failed(&clean);
+}
+
 void term_write(struct term *t, const struct buf *text)
 {
     errno = 0;

@@ -47,6 +47,8 @@ enum style {
 
 /* Appends `text` in a style, or plain when `color` is false. */
 void style_add(struct buf *out, bool color, enum style style, struct str text);
+/* The same of a text that the user or a server wrote, as text_add_clean adds it. */
+void style_add_clean(struct buf *out, bool color, enum style style, struct str text);
 
 /* Writes it all. A failure shows in term_close. */
 void term_write(struct term *t, const struct buf *text);

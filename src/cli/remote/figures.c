@@ -50,18 +50,6 @@ static const struct unpack HEALTH_ROWS[] = {
     {0},
 };
 
-int remote_health(struct remote *remote, struct arena *arena, struct redrive_health *ret,
-                  size_t *ret_workers, struct redrive_err *err)
-{
-    const struct remote_request request = {.method = "GET", .before = "/health"};
-    struct written_health written = {0};
-    int rc = remote_ask(remote, &request, HEALTH_ROWS, arena, &written, err);
-    *ret = written.health;
-    ret->status = written.status.ptr ? written.status.ptr : "";
-    *ret_workers = (size_t)written.workers;
-    return rc < 0 ? rc : 0;
-}
-
 /* ---- Statistics ------------------------------------------------------------------------------ */
 
 #define WORKER(m) offsetof(struct worker_info, m)

@@ -99,8 +99,5 @@ int remote_breakers(struct remote *remote, struct breaker_page *ret, struct redr
 int remote_stats(struct remote *remote, struct http_answer *json, struct stats *ret,
                  struct redrive_err *err);
 
-/* The health, and how many workers there are. Strings live in the arena. */
-int remote_health(struct remote *remote, struct arena *arena, struct redrive_health *ret,
-                  size_t *ret_workers, struct redrive_err *err);
 
 #endif

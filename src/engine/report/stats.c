@@ -312,14 +312,6 @@ void health_write_members(struct json_writer *w, const struct redrive_health *he
     field_u64(w, "workers", workers);
 }
 
-void health_write_json(struct json_writer *w, const struct redrive_health *health,
-                       const struct worker_page *workers)
-{
-    json_begin_object(w);
-    health_write_members(w, health, workers->n);
-    json_end_object(w);
-}
-
 /* What both documents begin with, and what they have in the middle. */
 static void write_head(struct json_writer *w, const struct stats *s)
 {

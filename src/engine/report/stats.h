@@ -101,11 +101,8 @@ void stats_write_summary_json(struct json_writer *w, const struct stats *stats, 
  * half open counts as open. */
 void stats_write_retry_json(struct json_writer *w, const struct stats *stats);
 
-/* status, health_score, success_rate, error_rate, latency_factor, breakers, breakers_open,
- * workers. */
-void health_write_json(struct json_writer *w, const struct redrive_health *health,
-                       const struct worker_page *workers);
-/* The same without the braces, into an object that is open. */
+/* status, health_score, success_rate, error_rate, latency_factor, breakers, breakers_open and
+ * workers, into an object that is open. */
 void health_write_members(struct json_writer *w, const struct redrive_health *health,
                           size_t workers);
 

@@ -52,8 +52,8 @@ struct rest_route {
     bool own_reads;              /* runs on a reader thread: it may use rest_store and may wait */
     rest_fn own_run;             /* else it runs on the server's thread and must not wait */
     bool outlives_store; /* it has an answer of its own while the store is known to be away */
-    /* In place of what is its own: method and scope are those of the operation, and the path and
-     * the answer too, unless the route has others. */
+    /* In place of what is its own: method and scope are those of the operation, the path unless the
+     * route has another, and the answer unless the route has an `own_run`. */
     const struct operation *operation;
 };
 

@@ -4,7 +4,6 @@
 #include <string.h>
 
 #include "base/err.h"
-#include "engine/report/stats.h"
 #include "server/auth/auth.h"
 #include "server/health_check.h"
 #include "server/rest/resource.h"
@@ -17,49 +16,26 @@ struct health_call {
     struct rest_call *call;
 };
 
-static void write_store(struct json_writer *w, const struct health_check_facts *facts)
-{
-    json_open_object(w, "store");
-    json_field_cstr(w, "status", health_check_store_name(facts));
-    if (facts->store != HEALTH_CHECK_OK) {
-        job_write_time(w, "since", facts->since_ms);
-        json_field_cstr(w, "error", facts->err.message);
-    }
-    json_end_object(w);
-}
-
-/* Old values say nothing about now: a store that cannot be read is bad health. */
-static void write_unreadable(struct json_writer *w, const struct health_check_facts *facts)
-{
-    json_begin_object(w);
-    json_field_cstr(w, "status", "unhealthy");
-    json_field_double(w, "health_score", 0);
-    json_key(w, "success_rate");
-    json_put_null(w);
-    json_field_cstr(w, "error", auth_shown_error(&facts->err, 0).message);
-    write_store(w, facts);
-    json_end_object(w);
-}
-
-static void write_health(struct json_writer *w, const struct health_check_facts *facts)
-{
-    struct redrive_health health = facts->health;
-    if (facts->store != HEALTH_CHECK_OK && strcmp(health.status, "healthy") == 0)
-        health.status = "degraded";
-    json_begin_object(w);
-    health_write_members(w, &health, facts->workers);
-    write_store(w, facts);
-    json_end_object(w);
-}
-
+/* Figures that were read before the store went away say nothing about now. */
 static void tell_health(struct health_check_wait *wait, const struct health_check_facts *facts)
 {
     struct rest_call *call = ((struct health_call *)(void *)wait)->call;
-    if (facts->read_ms == 0 || facts->store == HEALTH_CHECK_UNREACHABLE ||
-        facts->store == HEALTH_CHECK_SILENT)
-        write_unreadable(rest_json(call), facts);
-    else
-        write_health(rest_json(call), facts);
+    const bool is_ok = facts->store == HEALTH_CHECK_OK;
+    const bool is_read = facts->read_ms != 0 && facts->store != HEALTH_CHECK_UNREACHABLE &&
+                         facts->store != HEALTH_CHECK_SILENT;
+    const struct redrive_err shown = auth_shown_error(&facts->err, 0);
+    struct redrive_health figures = facts->health;
+    const struct api_health health = {
+        .figures = is_read ? &figures : NULL,
+        .workers = facts->workers,
+        .store = health_check_store_name(facts),
+        .since_ms = facts->since_ms,
+        .store_error = is_ok ? NULL : facts->err.message,
+        .error = shown.message,
+    };
+    if (!is_ok && is_read && strcmp(figures.status, "healthy") == 0)
+        figures.status = "degraded";
+    api_write_health(rest_json(call), &health);
     rest_send(call, 200);
 }
 
@@ -190,7 +166,9 @@ static void delete_session(struct rest_call *call)
 }
 
 const struct rest_route REST_SERVICE[] = {
-    {HTTP_GET, "/health", 0, false, get_health, false},
+    /* Told in time whatever the state of the store: by what is known, not by the operation's read.
+     */
+    {.operation = &API_HEALTH, .own_run = get_health},
     {HTTP_GET, "/ready", 0, false, get_ready, false},
     {HTTP_GET, "/openapi.yaml", 0, false, get_openapi, false},
     {HTTP_GET, "/session", 0, false, get_session, false},

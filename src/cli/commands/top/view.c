@@ -178,7 +178,7 @@ static void draw_rates(const struct top_look *look, unsigned width, bool color, 
         running += look->workers.workers[i].running;
         slots += look->workers.workers[i].slots;
     }
-    style_add(out, color, figure_health_style(status), str_of(status));
+    style_add(out, color, figure_health_style(str_of(status)), str_of(status));
     buf_printf(out, " %.2f   %s completed/s   %s retried/s   %s dead/s   ",
                look->health.health_score, figure_rate(pace_recent(&look->completed, 5000), a),
                figure_rate(pace_recent(&look->retried, 5000), b),
@@ -343,12 +343,8 @@ void top_draw(const struct top_look *look, const char *title, const char *proble
     draw_title(look, title, width, color, out);
     draw_rates(look, width, color, out);
     if (problem) {
-        struct buf clean;
-        buf_init(&clean, 4096);
-        text_add_clean(&clean, str_of(problem));
-        style_add(out, color, STYLE_RED, buf_str(&clean));
+        style_add_clean(out, color, STYLE_RED, str_of(problem));
         buf_putc(out, '\n');
-        buf_release(&clean);
     }
     draw_queues(look, width, color, out);
     draw_breakers(look, width, color, out);
