@@ -203,6 +203,15 @@ extern const struct operation API_TASKS_DECLARE;
 
 /* ---- What a store counts (figures.c) --------------------------------------------------------- */
 
+/* Counters, jobs by state and queue, breakers by state, workers, health: docs/monitoring.md. */
+extern const struct operation API_STATS;
+extern const struct operation API_RETRY_STATS; /* rates in percent, open breakers, dead letters */
+extern const struct operation API_WORKERS;     /* that are alive */
+
+/* What `redrive top` shows besides dead letters; with the parameter `breakers` also those that are
+ * not closed, for which parked jobs are counted one by one. */
+extern const struct operation API_TOP;
+
 /* {"status":…,"health_score":…,…,"store":{"status":"ok"}}: how well the work of all tenants goes. A
  * server does not call this read, which waits for the store. */
 extern const struct operation API_HEALTH;

@@ -1,9 +1,50 @@
-/* figures.c - what a store counts: health, experiments. */
+/* figures.c - what a store counts: statistics, workers, health, experiments. */
 #include "api/api.h"
 #include "base/err.h"
 #include "engine/report/experiments.h"
 #include "engine/report/stats.h"
 #include "store/job_json.h"
+
+/* ---- Statistics ------------------------------------------------------------------------------ */
+
+static int read_stats(const struct api_context *c, struct json_writer *w, struct redrive_err *err)
+{
+    RELEASED_BY(stats_release) struct stats stats = {0};
+    int rc = stats_read(c->store, c->tenant, &c->config->health, c->now_ms, &stats, err);
+    if (rc == 0)
+        stats_write_json(w, &stats);
+    return rc;
+}
+
+static int read_retry_stats(const struct api_context *c, struct json_writer *w,
+                            struct redrive_err *err)
+{
+    RELEASED_BY(stats_release) struct stats stats = {0};
+    int rc = stats_read_all(c->store, c->tenant, &c->config->health, c->now_ms, &stats, err);
+    if (rc == 0)
+        stats_write_retry_json(w, &stats);
+    return rc;
+}
+
+static int read_workers(const struct api_context *c, struct json_writer *w, struct redrive_err *err)
+{
+    RELEASED_BY(worker_page_release) struct worker_page page = {0};
+    int rc = workers_read(c->store, c->tenant, c->now_ms, &page, err);
+    if (rc < 0)
+        return rc;
+    api_begin_items(w);
+    for (size_t i = 0; i < page.n; i++)
+        worker_write_json(w, &page.workers[i]);
+    api_end_items(w, NULL);
+    return 0;
+}
+
+const struct operation API_STATS = {
+    .path = "/stats", .scope = CONFIG_SCOPE_READ, .read = read_stats};
+const struct operation API_RETRY_STATS = {
+    .path = "/retry/stats", .scope = CONFIG_SCOPE_READ, .read = read_retry_stats};
+const struct operation API_WORKERS = {
+    .path = "/workers", .scope = CONFIG_SCOPE_READ, .read = read_workers};
 
 /* ---- Health ---------------------------------------------------------------------------------- */
 

@@ -202,7 +202,7 @@ static int read_tasks(const struct api_context *c, struct json_writer *w, struct
     struct task_list list = {.context = c};
     int rc = read_published(c, &list.published, err);
     if (rc == 0)
-        rc = stats_read(c->store, c->tenant, &c->config->health, c->now_ms, &list.stats, err);
+        rc = stats_read_all(c->store, c->tenant, &c->config->health, c->now_ms, &list.stats, err);
     if (rc == 0)
         api_begin_items(w);
     for (size_t i = 0; i < c->config->n_tasks && rc == 0; i++)

@@ -36,7 +36,7 @@ static struct stats stats_of(struct test_engine *te, struct str tenant)
 {
     struct stats stats = {0};
     struct redrive_err err = {0};
-    if (stats_read(store_of(te), tenant, NULL, te->now_ms, &stats, &err) < 0)
+    if (stats_read_all(store_of(te), tenant, NULL, te->now_ms, &stats, &err) < 0)
         fail_msg("%s", err.message);
     return stats;
 }

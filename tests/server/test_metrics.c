@@ -104,8 +104,8 @@ static const char *metrics_of(struct measured_engine *measured, const char *tena
     struct redrive_err err = {0};
     struct arena arena;
     arena_init(&arena);
-    if (stats_read(engine_store(measured->engine), str_of(tenant), NULL, measured->now_ms, &stats,
-                   &err) < 0)
+    if (stats_read_all(engine_store(measured->engine), str_of(tenant), NULL, measured->now_ms,
+                       &stats, &err) < 0)
         fail_msg("%s", err.message);
     size_t n = run_times_read(measured->times, str_of(tenant), &arena, &rows);
     const struct metrics_process process = {

@@ -66,6 +66,8 @@ def test_a_tenant_sees_and_changes_its_own_only(tenants):
     assert ask("GET", "/stats")["counters"]["jobs_received"] == 0
     assert ask("GET", "/counts")["total"] == 0
     assert (ask("GET", "/summary")["n_queues"], ask("GET", "/rates")["items"]) == (0, [])
+    top = ask("GET", "/top", breakers="true")
+    assert (top["queues"], top["breakers"], top["workers"], top["counters"]["jobs_dlq"]) == ([], [], [], 0)
     assert ask("GET", "/latency")["items"] == []
     breakers = "/retry/circuit-breakers/history"
     assert [c["state"] for c in red("GET", breakers)["items"]] == ["forced_open"] and ask("GET", breakers)["items"] == []

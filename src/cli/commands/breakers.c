@@ -40,13 +40,6 @@ static const char *tenant_of(const struct cli *cli)
 
 /* ---- list ------------------------------------------------------------------------------------ */
 
-/* The color of a state; one that only a newer server knows has none. */
-static enum style style_of(struct str state)
-{
-    const int number = vocabulary_find(VOCABULARY_BREAKER_STATE, state);
-    return number < 0 ? STYLE_PLAIN : figure_breaker_style((enum redrive_breaker_state)number);
-}
-
 /* One that is not there is not known. */
 static void add_share(struct table *t, const struct object *breaker, const char *name)
 {
@@ -65,7 +58,8 @@ static void add_breaker(struct table *t, const struct object *breaker, const voi
     const int64_t failures = object_int(breaker, "failure_count");
     const int64_t most = object_int(&thresholds, "failure_threshold");
     char text[FIGURE_MAX];
-    table_add_styled(t, style_of(state), state.len > 0 ? arena_dup(breaker->arena, state) : "-");
+    table_add_styled(t, figure_breaker_style(state),
+                     state.len > 0 ? arena_dup(breaker->arena, state) : "-");
     if (most == 0)
         table_addf(t, "%" PRId64 "/-", failures);
     else
@@ -185,7 +179,7 @@ static void show_as_text(struct buf *out, const struct term *term, const void *t
     char text[FIGURE_MAX];
     text_add_clean(out, object_text(breaker, "key"));
     buf_puts(out, ": ");
-    style_add_clean(out, term->color, style_of(state), state);
+    style_add_clean(out, term->color, figure_breaker_style(state), state);
     buf_printf(out, "\n  failures in a row  %" PRId64, object_int(breaker, "failure_count"));
     if (most > 0)
         buf_printf(out, ", opens at %" PRId64, most);

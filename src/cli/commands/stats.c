@@ -6,9 +6,7 @@
 
 #include "base/err.h"
 #include "cli/output/figures.h"
-#include "cli/remote/remote.h"
 #include "cli/shared/answer.h"
-#include "engine/report/stats.h"
 
 struct stats_options {
     const char *tenant;
@@ -20,107 +18,128 @@ static const struct field OPTIONS[] = {
     {0},
 };
 
-/* The figures, and the document if a server wrote it. */
-struct shown_stats {
-    struct stats stats;
-    struct http_answer document;
-};
-
-static void stats_as_json(struct json_writer *w, const void *thing)
+static size_t count_workers(const struct object *stats)
 {
-    const struct shown_stats *shown = thing;
-    if (shown->document.body.len > 0)
-        json_put_raw(w, str_trim(buf_str(&shown->document.body)));
-    else
-        stats_write_json(w, &shown->stats);
+    struct object *workers = NULL;
+    return object_objects(stats, "workers", &workers);
 }
 
 /* The score is about work that was done: it says nothing about work that waits. */
-static void put_health(const struct stats *s, bool color, struct buf *out)
+static void put_health(const struct object *stats, bool color, struct buf *out)
 {
-    uint64_t ready = 0;
-    for (size_t i = 0; i < s->queues.n; i++)
-        if (!s->queues.counts[i].paused)
-            ready += s->queues.counts[i].by_state[REDRIVE_STATE_QUEUED];
+    const struct object health = object_object(stats, "health");
+    const struct str status = object_text(&health, "status");
+    struct object *queues = NULL;
+    const size_t n = object_objects(stats, "queues", &queues);
+    int64_t ready = 0;
+    for (size_t i = 0; i < n; i++) {
+        const struct object sizes = object_object(&queues[i], "sizes");
+        if (!object_bool(&queues[i], "paused"))
+            ready += object_int(&sizes, "queued");
+    }
     buf_puts(out, "health      ");
-    style_add(out, color, figure_health_style(str_of(s->health.status)), str_of(s->health.status));
-    buf_printf(out, " (score %.2f, errors %.1f %%)", s->health.health_score,
-               100 * s->health.error_rate);
-    if (s->workers.n == 0 && ready > 0) {
+    style_add_clean(out, color, figure_health_style(status), status);
+    buf_printf(out, " (score %.2f, errors %.1f %%)", object_double(&health, "health_score", 0),
+               100 * object_double(&health, "error_rate", 0));
+    if (count_workers(stats) == 0 && ready > 0) {
         buf_puts(out, ", but ");
         style_add(out, color, STYLE_YELLOW, STR("no workers"));
-        buf_printf(out, ": %" PRIu64 " ready job%s wait%s", ready, ready == 1 ? "" : "s",
+        buf_printf(out, ": %" PRId64 " ready job%s wait%s", ready, ready == 1 ? "" : "s",
                    ready == 1 ? "s" : "");
     }
     buf_putc(out, '\n');
 }
 
-static void put_summary(const struct stats *s, bool color, struct buf *out)
+/* Of what waits in a queue, or in all. */
+static const char *oldest_text(const struct object *o, char out[FIGURE_MAX])
 {
+    const bool is_there = object_json(o, "oldest_ready_age").ptr != NULL;
+    return is_there ? figure_span(object_span(o, "oldest_ready_age"), out) : "-";
+}
+
+static void put_work(const struct object *stats, struct buf *out)
+{
+    const struct object run_time = object_object(stats, "run_time");
+    const size_t workers = count_workers(stats);
     char a[FIGURE_MAX], b[FIGURE_MAX], c[FIGURE_MAX];
-    const uint32_t *by = s->breakers_by_state;
-    put_health(s, color, out);
-    buf_printf(out, "throughput  %s tasks/s, ", figure_rate(s->tasks_per_second, a));
-    if (s->workers.n == 0)
+    buf_printf(out, "throughput  %s tasks/s, ",
+               figure_rate(object_double(stats, "tasks_per_second", 0), a));
+    if (workers == 0)
         buf_puts(out, "no workers\n");
     else
-        buf_printf(out, "%zu worker%s\n", s->workers.n, s->workers.n == 1 ? "" : "s");
-    buf_printf(
-        out, "run time    p50 %s, p90 %s, p99 %s\n", figure_span((int64_t)s->run_time.p50_ms, a),
-        figure_span((int64_t)s->run_time.p90_ms, b), figure_span((int64_t)s->run_time.p99_ms, c));
-    buf_printf(out, "ready       oldest %s, next time-locked %s\n",
-               figure_since(s->oldest_ready_ms, s->at_ms, a),
-               figure_until(s->next_ready_ms, s->at_ms, b));
+        buf_printf(out, "%zu worker%s\n", workers, workers == 1 ? "" : "s");
+    buf_printf(out, "run time    p50 %s, p90 %s, p99 %s\n",
+               figure_span(object_span(&run_time, "p50"), a),
+               figure_span(object_span(&run_time, "p90"), b),
+               figure_span(object_span(&run_time, "p99"), c));
+    buf_printf(out, "ready       oldest %s, next time-locked %s\n", oldest_text(stats, a),
+               figure_until(object_time(stats, "next_ready_time"), object_time(stats, "at"), b));
+}
+
+static void put_summary(const struct object *stats, bool color, struct buf *out)
+{
+    const struct object breakers = object_object(stats, "breakers");
+    const struct object counters = object_object(stats, "counters");
+    put_health(stats, color, out);
+    put_work(stats, out);
     buf_printf(out,
-               "breakers    %zu: %u closed, %u open, %u half open, %u forced open, %u disabled\n",
-               s->breakers.n, by[REDRIVE_BREAKER_CLOSED], by[REDRIVE_BREAKER_OPEN],
-               by[REDRIVE_BREAKER_HALF_OPEN], by[REDRIVE_BREAKER_FORCED_OPEN],
-               by[REDRIVE_BREAKER_DISABLED]);
-    buf_printf(out, "retries     %.2f for each job that ended, %" PRIu64 " errors unclassified\n",
-               s->average_retries, s->unclassified);
+               "breakers    %" PRId64 ": %" PRId64 " closed, %" PRId64 " open, %" PRId64
+               " half open, %" PRId64 " forced open, %" PRId64 " disabled\n",
+               object_int(&breakers, "total"), object_int(&breakers, "closed"),
+               object_int(&breakers, "open"), object_int(&breakers, "half_open"),
+               object_int(&breakers, "forced_open"), object_int(&breakers, "disabled"));
+    buf_printf(out, "retries     %.2f for each job that ended, %" PRId64 " errors unclassified\n",
+               object_double(stats, "average_retries", 0), object_int(&counters, "unclassified"));
 }
 
-static void add_counts(struct table *t, const uint64_t *counts)
+static void add_counts(struct table *t, const struct object *counts)
 {
-    static const enum engine_event_kind SHOWN[] = {
-        ENGINE_EVENT_SUBMITTED, ENGINE_EVENT_STARTED, ENGINE_EVENT_COMPLETED,
-        ENGINE_EVENT_RETRYING,  ENGINE_EVENT_DEAD,    ENGINE_EVENT_FAILED,
-        ENGINE_EVENT_CANCELLED, ENGINE_EVENT_PARKED,  ENGINE_EVENT_RELEASED};
+    static const char *const SHOWN[] = {"jobs_received",  "jobs_started", "jobs_completed",
+                                        "jobs_retried",   "jobs_dlq",     "jobs_failed",
+                                        "jobs_cancelled", "jobs_parked",  "jobs_released"};
     for (size_t i = 0; i < sizeof SHOWN / sizeof SHOWN[0]; i++)
-        table_addf(t, "%" PRIu64, counts[SHOWN[i]]);
+        table_addf(t, "%" PRId64, object_int(counts, SHOWN[i]));
 }
 
-static void put_counters(const struct stats *s, const struct term *term, struct buf *out)
+static void put_counters(const struct object *stats, const struct term *term, struct buf *out)
 {
-    const struct stats_rows *tasks = &s->by[STATS_TASK];
+    const struct object all = object_object(stats, "counters");
+    const struct object tasks = object_object(stats, "by_task");
     struct table t;
     table_init(&t,
                "TASK|>RECEIVED|>STARTED|>DONE|>RETRIED|>DEAD|>FAILED|>CANCELLED|>PARKED|>RELEASED");
     table_add_styled(&t, STYLE_BOLD, "all");
-    add_counts(&t, s->counts);
-    for (size_t i = 0; i < tasks->n; i++) {
-        table_add_str(&t, tasks->rows[i].name);
-        add_counts(&t, tasks->rows[i].counts);
+    add_counts(&t, &all);
+    for (size_t i = 0; i < tasks.n; i++) {
+        const struct object counts = object_of(tasks.members[i].value, stats->arena);
+        table_add_str(&t, tasks.members[i].name);
+        add_counts(&t, &counts);
     }
     buf_putc(out, '\n');
     table_finish(&t, 0, term->color, out);
 }
 
-static void put_queues(const struct stats *s, const struct term *term, struct buf *out)
+static void put_queues(const struct object *stats, const struct term *term, struct buf *out)
 {
+    const bool is_one_tenant = object_text(stats, "tenant").len > 0;
+    struct object *queues = NULL;
+    const size_t n = object_objects(stats, "queues", &queues);
     char age[FIGURE_MAX];
     struct table t;
     table_init(&t, "QUEUE|>SCHEDULED|>RETRYING|>QUEUED|>RUNNING|>PARKED|>COMPLETED|>FAILED"
                    "|>DEAD|>CANCELLED|>WAITING|>OLDEST");
     _Static_assert(REDRIVE_STATE_COUNT == 10, "every state has a column");
-    for (size_t i = 0; i < s->queues.n; i++) {
-        const struct job_count *q = &s->queues.counts[i];
-        table_addf(&t, "%.*s%s%.*s%s", s->tenant.len ? 0 : (int)q->tenant.len, q->tenant.ptr,
-                   s->tenant.len ? "" : "/", (int)q->queue.len, q->queue.ptr,
-                   q->paused ? " (paused)" : "");
+    for (size_t i = 0; i < n; i++) {
+        const struct object sizes = object_object(&queues[i], "sizes");
+        const struct str tenant = object_text(&queues[i], "tenant");
+        const struct str queue = object_text(&queues[i], "queue");
+        table_addf(&t, "%.*s%s%.*s%s", is_one_tenant ? 0 : (int)tenant.len, tenant.ptr,
+                   is_one_tenant ? "" : "/", (int)queue.len, queue.ptr,
+                   object_bool(&queues[i], "paused") ? " (paused)" : "");
         for (int state = 0; state < REDRIVE_STATE_COUNT; state++)
-            table_addf(&t, "%" PRIu64, q->by_state[state]);
-        table_add(&t, figure_since(q->oldest_ready_ms, s->at_ms, age));
+            table_addf(&t, "%" PRId64,
+                       object_int(&sizes, redrive_state_name((enum redrive_state)state)));
+        table_add(&t, oldest_text(&queues[i], age));
     }
     buf_putc(out, '\n');
     table_finish(&t, 0, term->color, out);
@@ -128,28 +147,18 @@ static void put_queues(const struct stats *s, const struct term *term, struct bu
 
 static void stats_as_text(struct buf *out, const struct term *term, const void *thing)
 {
-    const struct stats *stats = &((const struct shown_stats *)thing)->stats;
-    put_summary(stats, term->color, out);
-    put_counters(stats, term, out);
-    put_queues(stats, term, out);
+    put_summary(thing, term->color, out);
+    put_counters(thing, term, out);
+    put_queues(thing, term, out);
 }
 
 static int run_stats(struct cli *cli, struct session *session, struct redrive_err *err)
 {
     const struct stats_options *options = invocation_options(&cli->invocation);
-    struct shown_stats shown = {0};
-    int rc = 0;
-    http_answer_init(&shown.document);
-    if (!session->remote)
-        rc = stats_read(session->store, str_of(options->tenant), &session->config->health,
-                        session_now_ms(session), &shown.stats, err);
-    else
-        rc = remote_stats(session->remote, &shown.document, &shown.stats, err);
-    if (rc == 0)
-        rc = cli_show(cli, &shown, stats_as_json, stats_as_text, err);
-    http_answer_release(&shown.document);
-    stats_release(&shown.stats);
-    return rc;
+    const struct ask ask = {.operation = &API_STATS, .tenant = str_of(options->tenant)};
+    RELEASED_BY(answer_release) struct answer answer = {0};
+    int rc = answer_ask(session, &ask, &answer, err);
+    return rc == 0 ? answer_show(cli, &answer, stats_as_text, err) : rc;
 }
 
 const struct command cmd_stats = {
@@ -169,7 +178,7 @@ const struct command cmd_stats = {
 /* ---- health ---------------------------------------------------------------------------------- */
 
 /* Figures of a store that cannot be read are not there. */
-static void put_work(struct buf *out, const struct object *health)
+static void put_figures(struct buf *out, const struct object *health)
 {
     const int64_t workers = object_int(health, "workers");
     if (workers == 0) {
@@ -193,7 +202,7 @@ static void health_as_text(struct buf *out, const struct term *term, const void 
     style_add_clean(out, term->color, figure_health_style(status), status);
     buf_printf(out, "\n  score          %.3f\n", object_double(health, "health_score", 0));
     if (object_json(health, "success_rate").ptr)
-        put_work(out, health);
+        put_figures(out, health);
     if (of_store.len > 0 && !str_is(of_store, "ok")) {
         buf_puts(out, "  store          ");
         text_add_clean(out, of_store);

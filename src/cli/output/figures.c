@@ -10,6 +10,7 @@
 #include "base/err.h"
 #include "base/time/duration.h"
 #include "core/time/civil.h"
+#include "core/vocabulary.h"
 
 const char *figure_span(int64_t ms, char out[FIGURE_MAX])
 {
@@ -55,16 +56,15 @@ enum style figure_health_style(struct str status)
                                         : STYLE_RED;
 }
 
-enum style figure_breaker_style(enum redrive_breaker_state state)
+enum style figure_breaker_style(struct str state)
 {
-    switch (state) {
+    switch (vocabulary_find(VOCABULARY_BREAKER_STATE, state)) {
+    case REDRIVE_BREAKER_CLOSED: return STYLE_GREEN;
     case REDRIVE_BREAKER_OPEN:
     case REDRIVE_BREAKER_FORCED_OPEN: return STYLE_RED;
     case REDRIVE_BREAKER_HALF_OPEN:
     case REDRIVE_BREAKER_DISABLED: return STYLE_YELLOW;
-    case REDRIVE_BREAKER_CLOSED:
-    case REDRIVE_BREAKER_STATE_COUNT:
-    default: return STYLE_GREEN;
+    default: return STYLE_PLAIN;
     }
 }
 

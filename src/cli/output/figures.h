@@ -23,9 +23,10 @@ const char *figure_since(int64_t at_ms, int64_t now_ms, char out[FIGURE_MAX]);
 /* A rate: two digits after the point below 10, one below 100, else none. */
 const char *figure_rate(double per_second, char out[FIGURE_MAX]);
 
-/* The colour of a state: green for healthy and closed, red for unhealthy and open. */
+/* The colour of a state: green for healthy and closed, red for unhealthy and open; a breaker's that
+ * only a newer server knows has none. */
 enum style figure_health_style(struct str status);
-enum style figure_breaker_style(enum redrive_breaker_state state);
+enum style figure_breaker_style(struct str state);
 
 /* ---- Points in time ----------------------------------------------------------------------------
  *

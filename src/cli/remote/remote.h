@@ -15,8 +15,6 @@
 #include "base/text/buf.h"
 #include "cli/frame/cli.h"
 #include "cli/remote/unpack.h"
-#include "engine/gates/view.h"
-#include "engine/report/stats.h"
 #include "engine/verbs/submit.h"
 #include "run/http/client.h"
 
@@ -87,17 +85,6 @@ struct remote_task {
 };
 int remote_tasks(struct remote *remote, struct arena *arena, struct remote_task **ret,
                  size_t *ret_n, struct redrive_err *err);
-
-/* ---- What a server counts (remote/figures.c) ------------------------------------------------- */
-
-/* What `redrive top` draws of breakers: also of those that tasks of the server's configuration
- * declare, and with the parked jobs of each. */
-int remote_breakers(struct remote *remote, struct breaker_page *ret, struct redrive_err *err);
-
-/* `json` (which http_answer_init has seen) is the document as the server wrote it, `ret` what the
- * text of `redrive stats` and `redrive top` needs of it. To be released in any case. */
-int remote_stats(struct remote *remote, struct http_answer *json, struct stats *ret,
-                 struct redrive_err *err);
 
 
 #endif

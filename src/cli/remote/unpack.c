@@ -1,14 +1,13 @@
 /* unpack.c - reads JSON objects into structs, by tables. */
 #include "cli/remote/unpack.h"
 
-#include <math.h>
 #include <string.h>
 
 #include "base/err.h"
 #include "core/time/civil.h"
 #include "store/page.h"
 
-int unpack_error(const struct json_reader *r, struct redrive_err *err)
+static int unpack_error(const struct json_reader *r, struct redrive_err *err)
 {
     struct redrive_err why = {0};
     const int rc = json_error(r, &why);
@@ -30,11 +29,13 @@ static int read_text(struct json_reader *r, struct arena *arena, struct str *ret
     return rc;
 }
 
-static int read_whole(struct json_reader *r, int64_t min, int64_t max, int64_t *ret)
+static int read_u64(struct json_reader *r, uint64_t *ret)
 {
-    int rc = json_read_int(r, ret);
-    if (rc == 0 && (*ret < min || *ret > max))
+    int64_t n = 0;
+    int rc = json_read_int(r, &n);
+    if (rc == 0 && n < 0)
         rc = json_fail(r, REDRIVE_E_RANGE, "a number is out of range");
+    *ret = (uint64_t)n;
     return rc;
 }
 
@@ -60,35 +61,6 @@ static int read_word(struct json_reader *r, enum vocabulary words, int *ret)
     return 0;
 }
 
-static int read_number(struct json_reader *r, enum unpack_type type, void *to)
-{
-    int64_t n = 0;
-    double seconds = 0;
-    int rc;
-    switch (type) {
-    case UNPACK_INT: return json_read_int(r, to);
-    case UNPACK_U32:
-        rc = read_whole(r, 0, UINT32_MAX, &n);
-        *(uint32_t *)to = (uint32_t)n;
-        return rc;
-    case UNPACK_U64:
-        rc = read_whole(r, 0, INT64_MAX, &n);
-        *(uint64_t *)to = (uint64_t)n;
-        return rc;
-    case UNPACK_SPAN:
-        rc = json_read_double(r, &seconds);
-        if (rc == 0 && fabs(seconds) > 1e15)
-            return json_fail(r, REDRIVE_E_RANGE, "a number is out of range");
-        *(int64_t *)to = llround(1000 * seconds);
-        return rc;
-    case UNPACK_MS:
-        rc = json_read_double(r, &seconds);
-        *(double *)to = 1000 * seconds;
-        return rc;
-    default: return json_read_double(r, to);
-    }
-}
-
 static int read_value(struct json_reader *r, const struct unpack *b, struct arena *arena, void *to)
 {
     struct str raw;
@@ -102,8 +74,9 @@ static int read_value(struct json_reader *r, const struct unpack *b, struct aren
     case UNPACK_BOOL: return json_read_bool(r, to);
     case UNPACK_TIME: return read_time(r, to);
     case UNPACK_WORD: return read_word(r, b->words, to);
-    case UNPACK_OBJECT: return unpack_members(r, b->object, arena, to);
-    default: return read_number(r, b->type, to);
+    case UNPACK_U64: return read_u64(r, to);
+    case UNPACK_OBJECT:
+    default: return unpack_members(r, b->object, arena, to);
     }
 }
 
@@ -213,13 +186,4 @@ int unpack_list(struct str text, const struct unpack *table, size_t size, const 
     struct json_reader r;
     json_reader_init(&r, text, &limits);
     return finish(&r, read_list(&r, table, size, blank, arena, list), err);
-}
-
-int unpack_array(struct str text, const struct unpack *table, size_t size, const void *blank,
-                 struct arena *arena, struct unpack_list *list, struct redrive_err *err)
-{
-    const struct json_limits limits = {.max_bytes = UINT32_MAX};
-    struct json_reader r;
-    json_reader_init(&r, text, &limits);
-    return finish(&r, read_items(&r, table, size, blank, arena, list), err);
 }

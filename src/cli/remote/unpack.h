@@ -25,16 +25,11 @@
 
 /* The type of the member is in brackets. */
 enum unpack_type {
-    UNPACK_STR,    /* [struct str] */
-    UNPACK_JSON,   /* [struct str] any value, byte for byte */
-    UNPACK_BOOL,   /* [bool] */
-    UNPACK_INT,    /* [int64_t] */
-    UNPACK_U32,    /* [uint32_t] */
-    UNPACK_U64,    /* [uint64_t] */
-    UNPACK_DOUBLE, /* [double] */
-    UNPACK_TIME,   /* [int64_t] milliseconds since 1970, of 2026-05-01T12:00:00.000Z */
-    UNPACK_SPAN,   /* [int64_t] milliseconds, of seconds */
-    UNPACK_MS,     /* [double] milliseconds, of seconds */
+    UNPACK_STR,  /* [struct str] */
+    UNPACK_JSON, /* [struct str] any value, byte for byte */
+    UNPACK_BOOL, /* [bool] */
+    UNPACK_U64,  /* [uint64_t] */
+    UNPACK_TIME, /* [int64_t] milliseconds since 1970, of 2026-05-01T12:00:00.000Z */
     /* [int, or an enum] the number of a word of `words`. A word that a newer server has is the
      * number after the last one, such as REDRIVE_STATE_COUNT, whose name is "unknown": one new word
      * must not hide a whole list. */
@@ -69,12 +64,5 @@ struct unpack_list {
 /* Adds to what the list has. Rows begin as a copy of `blank` (NULL: zeroed). */
 int unpack_list(struct str text, const struct unpack *table, size_t size, const void *blank,
                 struct arena *arena, struct unpack_list *list, struct redrive_err *err);
-
-/* The items of a whole text that is an array, in the same way. */
-int unpack_array(struct str text, const struct unpack *table, size_t size, const void *blank,
-                 struct arena *arena, struct unpack_list *list, struct redrive_err *err);
-
-/* What a reader makes of a text that is no answer of a server; returns the code. */
-int unpack_error(const struct json_reader *r, struct redrive_err *err);
 
 #endif

@@ -160,13 +160,7 @@ int stats_read(struct store *store, struct str tenant, const struct health_thres
     if (rc == 0)
         rc = store_ops(store)->counts(store, COUNT_QUEUES, tenant, &ret->queues, err);
     if (rc == 0)
-        rc = read_tasks(store, ret, err);
-    if (rc == 0)
         rc = breakers_read(store, tenant, now_ms, &ret->breakers, err);
-    if (rc == 0)
-        rc = breakers_count_parked(store, tenant, &ret->breakers, err);
-    if (rc == 0)
-        rc = limits_read(store, tenant, now_ms, &ret->limits, err);
     if (rc == 0)
         rc = workers_read(store, tenant, now_ms, &ret->workers, err);
     if (rc < 0) {
@@ -177,6 +171,20 @@ int stats_read(struct store *store, struct str tenant, const struct health_thres
     workers_health(&ret->workers, thresholds, (uint32_t)ret->breakers.n,
                    breakers_open(&ret->breakers), now_ms, &ret->health);
     return 0;
+}
+
+int stats_read_all(struct store *store, struct str tenant,
+                   const struct health_thresholds *thresholds, int64_t now_ms, struct stats *ret,
+                   struct redrive_err *err)
+{
+    int rc = stats_read(store, tenant, thresholds, now_ms, ret, err);
+    if (rc == 0)
+        rc = read_tasks(store, ret, err);
+    if (rc == 0)
+        rc = limits_read(store, tenant, now_ms, &ret->limits, err);
+    if (rc < 0)
+        stats_release(ret);
+    return rc;
 }
 
 int stats_health(struct store *store, const struct health_thresholds *thresholds, int64_t now_ms,
@@ -465,7 +473,8 @@ void stats_write_retry_json(struct json_writer *w, const struct stats *s)
     json_begin_object(w);
     field_u64(w, "total_circuit_breakers", s->breakers.n);
     field_u64(w, "open_circuits", open);
-    field_u64(w, "closed_circuits", s->breakers.n - open);
+    field_u64(w, "closed_circuits",
+              s->breakers.n - open - s->breakers_by_state[REDRIVE_BREAKER_DISABLED]);
     json_end_object(w);
     json_key(w, "dead_letter_stats");
     json_begin_object(w);

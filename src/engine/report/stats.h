@@ -55,8 +55,8 @@ struct stats {
 
     uint64_t by_state[REDRIVE_STATE_COUNT];
     struct count_page queues;
-    struct count_page partitions; /* by task, then queue */
-    struct task_count *tasks;     /* by name */
+    struct count_page partitions; /* by task, then queue; of stats_read_all */
+    struct task_count *tasks;     /* by name; likewise */
     size_t n_tasks;
     int64_t oldest_ready_ms; /* created, of the oldest queued job; 0: none is */
     int64_t next_ready_ms;   /* when the first time-locked job is due; 0: none is */
@@ -64,7 +64,7 @@ struct stats {
     struct breaker_page breakers;
     uint32_t breakers_by_state[REDRIVE_BREAKER_STATE_COUNT];
 
-    struct limit_page limits;
+    struct limit_page limits; /* of stats_read_all */
 
     struct worker_page workers;
     double tasks_per_second; /* of all workers together */
@@ -78,10 +78,14 @@ struct stats {
     struct arena arena;
 };
 
-/* An absent tenant: all of them. NULL thresholds are the default ones. Fills in all of `ret`, which
- * must be zeroed or released; after a failure it is empty. */
+/* What stats_write_json and the summary have. An absent tenant: all of them. NULL thresholds are
+ * the default ones. `ret` must be zeroed or released; after a failure it is empty. */
 int stats_read(struct store *store, struct str tenant, const struct health_thresholds *thresholds,
                int64_t now_ms, struct stats *ret, struct redrive_err *err);
+/* The same with the jobs of each task, and the limits. */
+int stats_read_all(struct store *store, struct str tenant,
+                   const struct health_thresholds *thresholds, int64_t now_ms, struct stats *ret,
+                   struct redrive_err *err);
 void stats_release(struct stats *stats);
 
 /* Only the health, which costs a few rows however many jobs there are. The page has the workers
@@ -98,7 +102,7 @@ void stats_write_json(struct json_writer *w, const struct stats *stats);
 void stats_write_summary_json(struct json_writer *w, const struct stats *stats, size_t max_queues);
 
 /* execution_stats, circuit_breaker_stats and dead_letter_stats; rates in percent. A breaker that is
- * half open counts as open. */
+ * half open counts as open, and one that is disabled as neither open nor closed. */
 void stats_write_retry_json(struct json_writer *w, const struct stats *stats);
 
 /* status, health_score, success_rate, error_rate, latency_factor, breakers, breakers_open and

@@ -129,23 +129,6 @@ void kit_stop_run(struct rest_call *call, const char *what)
                    (int)(id.len < 100 ? id.len : 100), id.ptr);
 }
 
-/* ---- Pages ----------------------------------------------------------------------------------- */
-
-void kit_send_items(struct rest_call *call, int rc, const struct redrive_err *err, const void *page,
-                    size_t n, kit_item_fn write)
-{
-    if (rc < 0) {
-        rest_fail(call, err, NULL);
-        return;
-    }
-    struct json_writer *w = rest_json(call);
-    api_begin_items(w);
-    for (size_t i = 0; i < n; i++)
-        write(w, page, i);
-    api_end_items(w, NULL);
-    rest_send(call, 200);
-}
-
 /* ---- Answers --------------------------------------------------------------------------------- */
 
 #define ANSWER_MAX_BYTES (64u * 1024 * 1024)

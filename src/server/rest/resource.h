@@ -30,13 +30,6 @@ struct api_context rest_context(struct rest_call *call, struct api_input *input)
  * token has the scope `admin`. */
 bool kit_redacts(const struct rest_call *call);
 
-/* Answers with {"items":[…],"next":null}, a list that is always whole: item i of `n` of a page, as
- * `write` writes it. With rc < 0 it fails by the error instead: what reading the page gave is
- * handed on. */
-typedef void (*kit_item_fn)(struct json_writer *w, const void *page, size_t i);
-void kit_send_items(struct rest_call *call, int rc, const struct redrive_err *err, const void *page,
-                    size_t n, kit_item_fn write);
-
 /* The number of a run over many jobs, which the path names. False: it is no number. */
 bool kit_run_id(struct rest_call *call, int64_t *ret);
 /* Stops that run: 204, or 404 with `what`, "run" or "retry". On a

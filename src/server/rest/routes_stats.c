@@ -14,48 +14,6 @@
 #include "server/rest/resource.h"
 #include "store/job_json.h"
 
-/* ---- Statistics ------------------------------------------------------------------------------ */
-
-static void send_stats(struct rest_call *call,
-                       void (*write)(struct json_writer *w, const struct stats *stats))
-{
-    RELEASED_BY(stats_release) struct stats stats = {0};
-    struct redrive_err err = {0};
-    int rc = stats_read(rest_store(call), call->principal.tenant, &call->config->health,
-                        rest_now_ms(call), &stats, &err);
-    if (rc < 0) {
-        rest_fail(call, &err, NULL);
-    } else {
-        write(rest_json(call), &stats);
-        rest_send(call, 200);
-    }
-}
-
-static void get_stats(struct rest_call *call)
-{
-    send_stats(call, stats_write_json);
-}
-
-static void get_retry_stats(struct rest_call *call)
-{
-    send_stats(call, stats_write_retry_json);
-}
-
-/* ---- Workers --------------------------------------------------------------------------------- */
-
-static void write_worker(struct json_writer *w, const void *page, size_t i)
-{
-    worker_write_json(w, &((const struct worker_page *)page)->workers[i]);
-}
-
-static void get_workers(struct rest_call *call)
-{
-    RELEASED_BY(worker_page_release) struct worker_page page = {0};
-    struct redrive_err err = {0};
-    int rc = workers_read(rest_store(call), call->principal.tenant, rest_now_ms(call), &page, &err);
-    kit_send_items(call, rc, &err, &page, page.n, write_worker);
-}
-
 /* ---- Counts by state, task and queue --------------------------------------------------------- */
 
 #define NAMES_MAX 100 /* of tasks and of queues, the largest ones */
@@ -219,8 +177,8 @@ static int write_metrics(struct rest_call *call, struct buf *out, struct redrive
     struct store_status_view state;
     int rc = 0;
     const bool is_read = !store_status_is_away(store_status, NULL) &&
-                         stats_read(rest_store(call), call->principal.tenant, &call->config->health,
-                                    rest_now_ms(call), &stats, err) == 0;
+                         stats_read_all(rest_store(call), call->principal.tenant,
+                                        &call->config->health, rest_now_ms(call), &stats, err) == 0;
     store_status_read(store_status, &state);
     if (is_read)
         rc = metrics_write_store(&stats, out);
@@ -338,9 +296,10 @@ static void get_events(struct rest_call *call)
 }
 
 const struct rest_route REST_STATS[] = {
-    {HTTP_GET, "/stats", CONFIG_SCOPE_READ, true, get_stats, false},
-    {HTTP_GET, "/retry/stats", CONFIG_SCOPE_READ, true, get_retry_stats, false},
-    {HTTP_GET, "/workers", CONFIG_SCOPE_READ, true, get_workers, false},
+    {.operation = &API_STATS},
+    {.operation = &API_RETRY_STATS},
+    {.operation = &API_WORKERS},
+    {.operation = &API_TOP},
     {HTTP_GET, "/counts", CONFIG_SCOPE_READ, true, get_counts, false},
     {HTTP_GET, "/summary", CONFIG_SCOPE_READ, true, get_summary, false},
     {HTTP_GET, "/rates", CONFIG_SCOPE_READ, false, get_rates, false},

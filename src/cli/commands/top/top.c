@@ -238,7 +238,7 @@ struct top {
     const struct top_options *options;
     struct session *session;
     struct top_look *look;
-    int64_t parked_ms; /* when parked jobs may be counted again, monotonic */
+    int64_t parked_ms; /* when breakers, and parked jobs, may be looked at again, monotonic */
     struct redrive_err problem;
 };
 
@@ -271,7 +271,7 @@ static void draw(const struct top *top, unsigned width, struct buf *out)
 static void look_twice(struct top *top)
 {
     const int64_t next_ms = look(top);
-    if (top->problem.message[0] || top->look->workers.n == 0)
+    if (top->problem.message[0] || top->look->n_workers == 0)
         return;
     int64_t left_ms = next_ms - clock_monotonic_ms();
     struct timespec left = {.tv_sec = left_ms / 1000, .tv_nsec = left_ms % 1000 * 1000000};

@@ -8,7 +8,6 @@
 #include "cli/output/figures.h"
 #include "cli/output/table.h"
 #include "cli/output/term.h"
-#include "cli/remote/remote.h"
 
 /* ---- Pace ------------------------------------------------------------------------------------ */
 
@@ -87,70 +86,63 @@ void pace_draw(const struct pace *p, unsigned seconds, struct buf *out)
 
 /* ---- Looking --------------------------------------------------------------------------------- */
 
-/* What the counters are at the time of the look. */
-static void count(struct top_look *look, double completed, double retried, double dead)
+static void each_parameter(void *from, api_take_fn take, void *ctx)
 {
-    pace_add(&look->completed, look->at_ms, completed);
-    pace_add(&look->retried, look->at_ms, retried);
-    pace_add(&look->dead_letters, look->at_ms, dead);
-    look->counts.completed = completed;
-    look->counts.retried = retried;
-    look->counts.dead = dead;
+    if (*(const bool *)from)
+        (void)take(STR("breakers"), STR("true"), ctx);
 }
 
-static int look_at_counters(struct top_look *look, struct store *store, struct str tenant,
-                            struct redrive_err *err)
+static int look_at_work(struct top_look *look, struct session *session, struct str tenant,
+                        bool at_breakers, struct redrive_err *err)
 {
-    RELEASED_BY(counter_page_release) struct counter_page page = {0};
-    double completed = 0, retried = 0, dead = 0;
-    int rc = store_ops(store)->counters_list(store, tenant, &page, err);
-    for (size_t i = 0; i < page.n; i++) {
-        const struct counter *c = &page.counters[i];
-        if (c->label.len > 0)
-            continue;
-        if (str_is(c->name, engine_event_counter(ENGINE_EVENT_COMPLETED)))
-            completed += (double)c->value;
-        else if (str_is(c->name, engine_event_counter(ENGINE_EVENT_RETRYING)))
-            retried += (double)c->value;
-        else if (str_is(c->name, engine_event_counter(ENGINE_EVENT_DEAD)) ||
-                 str_is(c->name, engine_event_counter(ENGINE_EVENT_FAILED)))
-            dead += (double)c->value;
+    struct api_input input = {.each = each_parameter, .from = &at_breakers};
+    const struct ask ask = {.operation = &API_TOP, .tenant = tenant, .input = &input};
+    struct object *workers = NULL;
+    RELEASED_BY(answer_release) struct answer answer = {0};
+    int rc = answer_ask(session, &ask, &answer, err);
+    if (rc < 0)
+        return rc;
+    const struct object counters = object_object(&answer.object, "counters");
+    pace_add(&look->completed, look->at_ms, object_double(&counters, "jobs_completed", 0));
+    pace_add(&look->retried, look->at_ms, object_double(&counters, "jobs_retried", 0));
+    pace_add(&look->dead_letters, look->at_ms,
+             object_double(&counters, "jobs_dlq", 0) + object_double(&counters, "jobs_failed", 0));
+    look->n_workers = object_objects(&answer.object, "workers", &workers);
+    if (at_breakers) {
+        buf_release(&look->breakers);
+        buf_init(&look->breakers, answer.text.max);
+        buf_add_str(&look->breakers, object_json(&answer.object, "breakers"));
     }
-    if (rc == 0)
-        count(look, completed, retried, dead);
-    return rc;
+    buf_release(&look->work);
+    look->work = answer.text;
+    answer.text = (struct buf){0};
+    return 0;
 }
 
-static int look_at_store(struct top_look *look, struct store *store, struct str tenant,
-                         const struct health_thresholds *thresholds, bool count_parked,
-                         struct redrive_err *err)
+/* Those that died last come first; very large ones may leave fewer on the page. */
+static int look_at_dead(struct top_look *look, struct session *session, struct str tenant,
+                        struct redrive_err *err)
 {
-    const struct store_ops *ops = store_ops(store);
-    const int64_t now_ms = look->at_ms;
-    int rc = look_at_counters(look, store, tenant, err);
-    if (rc == 0)
-        rc = ops->counts(store, COUNT_PARTITIONS, tenant, &look->partitions, err);
-    if (rc == 0)
-        rc = ops->shared_list(store, SHARED_PAUSE, tenant, &look->pauses, err);
-    if (rc == 0)
-        rc = breakers_read(store, tenant, now_ms, &look->breakers, err);
-    if (rc == 0 && count_parked)
-        rc = ops->counts(store, COUNT_PARKED, tenant, &look->parked, err);
-    if (rc == 0)
-        rc = workers_read(store, tenant, now_ms, &look->workers, err);
-    if (rc == 0)
-        workers_health(&look->workers, thresholds, (uint32_t)look->breakers.n,
-                       breakers_open(&look->breakers), now_ms, &look->health);
-    return rc;
+    const struct ask ask = {.operation = &API_DEAD_LETTERS, .tenant = tenant};
+    const struct answer *page;
+    answer_pages_release(&look->dead);
+    answer_pages_init(&look->dead, session, &ask, TOP_DEAD_LETTERS, NULL);
+    const int rc = answer_pages_next(&look->dead, &page, err);
+    return rc < 0 ? rc : 0;
+}
+
+int top_look(struct top_look *look, struct session *session, struct str tenant, bool at_breakers,
+             struct redrive_err *err)
+{
+    look->at_ms = session_now_ms(session);
+    int rc = look_at_work(look, session, tenant, at_breakers, err);
+    return rc == 0 ? look_at_dead(look, session, tenant, err) : rc;
 }
 
 void top_look_release(struct top_look *look)
 {
-    count_page_release(&look->partitions);
-    shared_page_release(&look->pauses);
-    breaker_page_release(&look->breakers);
-    count_page_release(&look->parked);
-    worker_page_release(&look->workers);
+    buf_release(&look->work);
+    buf_release(&look->breakers);
     answer_pages_release(&look->dead);
 }
 
@@ -169,142 +161,151 @@ static void draw_title(const struct top_look *look, const char *title, unsigned 
     buf_printf(out, "  %.19sZ\n", clock_format(look->at_ms, at));
 }
 
-static void draw_rates(const struct top_look *look, unsigned width, bool color, struct buf *out)
+static void draw_health(const struct object *work, bool color, struct buf *out)
 {
-    char a[FIGURE_MAX], b[FIGURE_MAX], c[FIGURE_MAX];
-    uint64_t running = 0, slots = 0;
-    const char *status = look->health.status ? look->health.status : "healthy";
-    for (size_t i = 0; i < look->workers.n; i++) {
-        running += look->workers.workers[i].running;
-        slots += look->workers.workers[i].slots;
+    const struct object health = object_object(work, "health");
+    struct str status = object_text(&health, "status");
+    if (status.len == 0)
+        status = STR("healthy");
+    style_add_clean(out, color, figure_health_style(status), status);
+    buf_printf(out, " %.2f", object_double(&health, "health_score", 0));
+}
+
+static void draw_slots(const struct object *work, bool color, struct buf *out)
+{
+    struct object *workers = NULL;
+    const size_t n = object_objects(work, "workers", &workers);
+    int64_t running = 0, slots = 0;
+    for (size_t i = 0; i < n; i++) {
+        running += object_int(&workers[i], "running");
+        slots += object_int(&workers[i], "slots");
     }
-    style_add(out, color, figure_health_style(str_of(status)), str_of(status));
-    buf_printf(out, " %.2f   %s completed/s   %s retried/s   %s dead/s   ",
-               look->health.health_score, figure_rate(pace_recent(&look->completed, 5000), a),
-               figure_rate(pace_recent(&look->retried, 5000), b),
-               figure_rate(pace_recent(&look->dead_letters, 5000), c));
-    if (look->workers.n == 0)
+    if (n == 0)
         style_add(out, color, STYLE_YELLOW, STR("no workers"));
     else
-        buf_printf(out, "%zu worker%s, %" PRIu64 " of %" PRIu64 " slots busy", look->workers.n,
-                   look->workers.n == 1 ? "" : "s", running, slots);
-    buf_printf(out, "\nin all: %.0f completed, %.0f retried, %.0f dead\n", look->counts.completed,
-               look->counts.retried, look->counts.dead);
+        buf_printf(out, "%zu worker%s, %" PRId64 " of %" PRId64 " slots busy", n, n == 1 ? "" : "s",
+                   running, slots);
+}
+
+static void draw_rates(const struct top_look *look, const struct object *work, unsigned width,
+                       bool color, struct buf *out)
+{
+    const struct object counters = object_object(work, "counters");
+    char a[FIGURE_MAX], b[FIGURE_MAX], c[FIGURE_MAX];
+    draw_health(work, color, out);
+    buf_printf(out, "   %s completed/s   %s retried/s   %s dead/s   ",
+               figure_rate(pace_recent(&look->completed, 5000), a),
+               figure_rate(pace_recent(&look->retried, 5000), b),
+               figure_rate(pace_recent(&look->dead_letters, 5000), c));
+    draw_slots(work, color, out);
+    buf_printf(out, "\nin all: %" PRId64 " completed, %" PRId64 " retried, %" PRId64 " dead\n",
+               object_int(&counters, "jobs_completed"), object_int(&counters, "jobs_retried"),
+               object_int(&counters, "jobs_dlq") + object_int(&counters, "jobs_failed"));
     unsigned seconds = width > 0 && width < TOP_MINUTE_S ? width : TOP_MINUTE_S;
     if (look->completed.n > 1)
         pace_draw(&look->completed, seconds, out);
     buf_putc(out, '\n');
 }
 
-static bool is_paused(const struct top_look *look, const struct job_count *line)
-{
-    if (line->paused)
-        return true;
-    for (size_t i = 0; i < look->pauses.n; i++)
-        if (str_eq(look->pauses.rows[i].key, line->queue) &&
-            str_eq(look->pauses.rows[i].tenant, line->tenant))
-            return true;
-    return false;
-}
+static const enum redrive_state SHOWN[] = {REDRIVE_STATE_QUEUED,    REDRIVE_STATE_RUNNING,
+                                           REDRIVE_STATE_SCHEDULED, REDRIVE_STATE_RETRYING,
+                                           REDRIVE_STATE_PARKED,    REDRIVE_STATE_WAITING,
+                                           REDRIVE_STATE_COMPLETED, REDRIVE_STATE_DEAD_LETTER,
+                                           REDRIVE_STATE_FAILED,    REDRIVE_STATE_CANCELLED};
+#define N_SHOWN (sizeof SHOWN / sizeof SHOWN[0])
 
-static void add_queue(struct table *t, const struct job_count *queue, bool paused)
+static void add_queue(struct table *t, const struct object *queue)
 {
-    static const enum redrive_state SHOWN[] = {REDRIVE_STATE_QUEUED,    REDRIVE_STATE_RUNNING,
-                                               REDRIVE_STATE_SCHEDULED, REDRIVE_STATE_RETRYING,
-                                               REDRIVE_STATE_PARKED,    REDRIVE_STATE_WAITING,
-                                               REDRIVE_STATE_COMPLETED, REDRIVE_STATE_DEAD_LETTER,
-                                               REDRIVE_STATE_FAILED,    REDRIVE_STATE_CANCELLED};
-    for (size_t i = 0; i < sizeof SHOWN / sizeof SHOWN[0]; i++) {
-        char text[32];
-        uint64_t n = queue->by_state[SHOWN[i]];
-        (void)snprintf(text, sizeof text, "%" PRIu64, n);
-        enum style style = n == 0                                  ? STYLE_DIM
-                           : SHOWN[i] == REDRIVE_STATE_DEAD_LETTER ? STYLE_RED
-                           : SHOWN[i] == REDRIVE_STATE_PARKED      ? STYLE_YELLOW
-                                                                   : STYLE_PLAIN;
-        table_add_styled(t, style, text);
+    const struct object sizes = object_object(queue, "sizes");
+    const struct str name = object_text(queue, "queue"), tenant = object_text(queue, "tenant");
+    const bool is_default = str_is(tenant, "default");
+    char text[32];
+    for (size_t i = 0; i < N_SHOWN; i++) {
+        const int64_t n = object_int(&sizes, redrive_state_name(SHOWN[i]));
+        (void)snprintf(text, sizeof text, "%" PRId64, n);
+        table_add_styled(t,
+                         n == 0                                  ? STYLE_DIM
+                         : SHOWN[i] == REDRIVE_STATE_DEAD_LETTER ? STYLE_RED
+                         : SHOWN[i] == REDRIVE_STATE_PARKED      ? STYLE_YELLOW
+                                                                 : STYLE_PLAIN,
+                         text);
     }
-    bool is_default = str_is(queue->tenant, "default");
-    table_addf(t, "%.*s%s%.*s%s", is_default ? 0 : (int)queue->tenant.len, queue->tenant.ptr,
-               is_default ? "" : "/", (int)queue->queue.len, queue->queue.ptr,
-               paused ? " (paused)" : "");
+    table_addf(t, "%.*s%s%.*s%s", is_default ? 0 : (int)tenant.len, tenant.ptr,
+               is_default ? "" : "/", (int)name.len, name.ptr,
+               object_bool(queue, "paused") ? " (paused)" : "");
 }
 
-/* Partitions come by tenant, queue and task: those of a queue are next to each other. */
-static void draw_queues(const struct top_look *look, unsigned width, bool color, struct buf *out)
+static void draw_queues(const struct object *work, unsigned width, bool color, struct buf *out)
 {
-    const struct count_page *partitions = &look->partitions;
+    struct object *queues = NULL;
+    const size_t n = object_objects(work, "queues", &queues);
     struct table t;
     table_init(&t, ">QUEUED|>RUNNING|>SCHEDULED|>RETRYING|>PARKED|>WAITING|>COMPLETED|>DEAD|>FAILED"
                    "|>CANCELLED|QUEUE");
-    for (size_t i = 0; i < partitions->n;) {
-        struct job_count queue = partitions->counts[i];
-        size_t j = i + 1;
-        for (; j < partitions->n && str_eq(partitions->counts[j].queue, queue.queue) &&
-               str_eq(partitions->counts[j].tenant, queue.tenant);
-             j++)
-            for (int state = 0; state < REDRIVE_STATE_COUNT; state++)
-                queue.by_state[state] += partitions->counts[j].by_state[state];
-        add_queue(&t, &queue, is_paused(look, &queue));
-        i = j;
-    }
+    for (size_t i = 0; i < n; i++)
+        add_queue(&t, &queues[i]);
     buf_putc(out, '\n');
     table_finish(&t, width, color, out);
 }
 
-static uint64_t parked_of(const struct count_page *parked, const struct breaker_info *b)
+static void add_breaker(struct table *t, const struct object *breaker, int64_t now_ms)
 {
-    if (b->parked > 0)
-        return b->parked;
-    for (size_t i = 0; i < parked->n; i++)
-        if (str_eq(parked->counts[i].gate, b->key) && str_eq(parked->counts[i].tenant, b->tenant))
-            return parked->counts[i].jobs;
-    return 0;
+    const struct str state = object_text(breaker, "state");
+    char text[FIGURE_MAX];
+    table_add_str_styled(t, figure_breaker_style(state), state);
+    table_addf(t, "%" PRId64, object_int(breaker, "failure_count"));
+    table_addf(t, "%" PRId64, object_int(breaker, "parked"));
+    table_add(t, object_bool(breaker, "idle")
+                     ? "next job"
+                     : figure_until(object_time(breaker, "next_probe_at"), now_ms, text));
+    table_add(t, figure_since(object_time(breaker, "opened_at"), now_ms, text));
+    table_add_str(t, object_text(breaker, "key"));
 }
 
-static void draw_breakers(const struct top_look *look, unsigned width, bool color, struct buf *out)
+static void draw_breakers(const struct top_look *look, const struct object *work, unsigned width,
+                          bool color, struct buf *out)
 {
-    char text[FIGURE_MAX];
+    const struct json_member member = {STR("breakers"), buf_str(&look->breakers)};
+    const struct object last = {&member, 1, work->arena};
+    struct object *breakers = NULL;
+    const size_t n = object_objects(&last, "breakers", &breakers);
     RELEASED_BY(table_release) struct table t;
     table_init(&t, "STATE|>FAILURES|>PARKED|>PROBE IN|>OPEN FOR|BREAKER");
-    for (size_t i = 0; i < look->breakers.n; i++) {
-        const struct breaker_info *b = &look->breakers.breakers[i];
-        if (b->status.state == REDRIVE_BREAKER_CLOSED)
-            continue;
-        table_add_styled(&t, figure_breaker_style(b->status.state),
-                         redrive_breaker_state_name(b->status.state));
-        table_addf(&t, "%u", b->status.failure_count);
-        table_addf(&t, "%" PRIu64, parked_of(&look->parked, b));
-        table_add(&t, b->is_idle ? "next job"
-                                 : figure_until(b->status.next_probe_ms, look->at_ms, text));
-        table_add(&t, figure_since(b->status.opened_at_ms, look->at_ms, text));
-        table_add_str(&t, b->key);
-    }
+    for (size_t i = 0; i < n; i++)
+        add_breaker(&t, &breakers[i], look->at_ms);
     if (t.n_cells > 0) {
         buf_putc(out, '\n');
         (void)table_render(&t, width, color, out);
     }
 }
 
-static void draw_workers(const struct top_look *look, unsigned width, bool color, struct buf *out)
+static void add_worker(struct table *t, const struct object *worker, int64_t now_ms)
 {
+    const struct str name = object_text(worker, "name"), host = object_text(worker, "host");
     char text[FIGURE_MAX];
+    table_addf(t, "%" PRId64 "/%" PRId64, object_int(worker, "running"),
+               object_int(worker, "slots"));
+    table_add(t, figure_rate(object_double(worker, "tasks_per_second", 0), text));
+    table_addf(t, "%" PRId64, object_int(worker, "failed"));
+    table_add(t, figure_span(object_span(worker, "p50"), text));
+    table_add(t, figure_span(object_span(worker, "p99"), text));
+    table_add(t, figure_since(object_time(worker, "started_at"), now_ms, text));
+    table_add(t, figure_since(object_time(worker, "seen_at"), now_ms, text));
+    table_addf(t, "%.*s (%.*s, %" PRId64 ")", (int)name.len, name.ptr, (int)host.len, host.ptr,
+               object_int(worker, "pid"));
+}
+
+static void draw_workers(const struct top_look *look, const struct object *work, unsigned width,
+                         bool color, struct buf *out)
+{
+    struct object *workers = NULL;
+    const size_t n = object_objects(work, "workers", &workers);
     struct table t;
-    if (look->workers.n == 0)
+    if (n == 0)
         return;
     table_init(&t, ">BUSY|>TASKS/S|>FAILED|>P50|>P99|>UP|>SEEN|WORKER");
-    for (size_t i = 0; i < look->workers.n; i++) {
-        const struct worker_info *w = &look->workers.workers[i];
-        table_addf(&t, "%u/%u", w->running, w->slots);
-        table_add(&t, figure_rate(w->tasks_per_second, text));
-        table_addf(&t, "%" PRIu64, w->failed);
-        table_add(&t, figure_span((int64_t)w->p50_ms, text));
-        table_add(&t, figure_span((int64_t)w->p99_ms, text));
-        table_add(&t, figure_since(w->started_ms, look->at_ms, text));
-        table_add(&t, figure_since(w->seen_ms, look->at_ms, text));
-        table_addf(&t, "%.*s (%.*s, %" PRId64 ")", (int)w->name.len, w->name.ptr, (int)w->host.len,
-                   w->host.ptr, w->pid);
-    }
+    for (size_t i = 0; i < n; i++)
+        add_worker(&t, &workers[i], look->at_ms);
     buf_putc(out, '\n');
     table_finish(&t, width, color, out);
 }
@@ -340,77 +341,18 @@ static void draw_dead(const struct top_look *look, unsigned width, bool color, s
 void top_draw(const struct top_look *look, const char *title, const char *problem, unsigned width,
               bool color, struct buf *out)
 {
+    RELEASED_BY(arena_release) struct arena arena = {0};
+    const struct object work = object_of(buf_str(&look->work), &arena);
     draw_title(look, title, width, color, out);
-    draw_rates(look, width, color, out);
+    draw_rates(look, &work, width, color, out);
     if (problem) {
         style_add_clean(out, color, STYLE_RED, str_of(problem));
         buf_putc(out, '\n');
     }
-    draw_queues(look, width, color, out);
-    draw_breakers(look, width, color, out);
-    draw_workers(look, width, color, out);
+    draw_queues(&work, width, color, out);
+    draw_breakers(look, &work, width, color, out);
+    draw_workers(look, &work, width, color, out);
     draw_dead(look, width, color, out);
-}
-
-/* ---- At a server ----------------------------------------------------------------------------- */
-
-/* The server has counted everything; the look takes over the memory that the figures live in, as
- * that of its partitions. A queue without jobs, which is paused, is not drawn. */
-static void take_figures(struct top_look *look, struct stats *stats)
-{
-    size_t n = 0;
-    count_page_release(&look->partitions);
-    worker_page_release(&look->workers);
-    for (size_t i = 0; i < stats->queues.n; i++) {
-        uint64_t jobs = 0;
-        for (int state = 0; state < REDRIVE_STATE_COUNT; state++)
-            jobs += stats->queues.counts[i].by_state[state];
-        if (jobs > 0)
-            stats->queues.counts[n++] = stats->queues.counts[i];
-    }
-    look->partitions.counts = stats->queues.counts;
-    look->partitions.n = n;
-    look->partitions.arena = stats->arena;
-    look->workers.workers = stats->workers.workers;
-    look->workers.n = stats->workers.n;
-    look->health = stats->health;
-    count(look, (double)stats->counts[ENGINE_EVENT_COMPLETED],
-          (double)stats->counts[ENGINE_EVENT_RETRYING],
-          (double)(stats->counts[ENGINE_EVENT_DEAD] + stats->counts[ENGINE_EVENT_FAILED]));
-    *stats = (struct stats){0};
-}
-
-static int look_at_server(struct top_look *look, struct remote *remote, struct redrive_err *err)
-{
-    RELEASED_BY(stats_release) struct stats stats = {0};
-    RELEASED_BY(http_answer_release) struct http_answer document;
-    http_answer_init(&document);
-    int rc = remote_stats(remote, &document, &stats, err);
-    if (rc == 0)
-        take_figures(look, &stats);
-    return rc == 0 ? remote_breakers(remote, &look->breakers, err) : rc;
-}
-
-/* ---- Both ------------------------------------------------------------------------------------ */
-
-/* Those that died last come first; very large ones may leave fewer on the page. */
-static int look_at_dead(struct top_look *look, struct session *session, struct str tenant,
-                        struct redrive_err *err)
-{
-    const struct ask ask = {.operation = &API_DEAD_LETTERS, .tenant = tenant};
-    const struct answer *page;
-    answer_pages_release(&look->dead);
-    answer_pages_init(&look->dead, session, &ask, TOP_DEAD_LETTERS, NULL);
-    const int rc = answer_pages_next(&look->dead, &page, err);
-    return rc < 0 ? rc : 0;
-}
-
-int top_look(struct top_look *look, struct session *session, struct str tenant, bool count_parked,
-             struct redrive_err *err)
-{
-    look->at_ms = session_now_ms(session);
-    int rc = session->remote ? look_at_server(look, session->remote, err)
-                             : look_at_store(look, session->store, tenant, &session->config->health,
-                                             count_parked, err);
-    return rc == 0 ? look_at_dead(look, session, tenant, err) : rc;
+    if (arena.failed)
+        out->failed = REDRIVE_E_NOMEM;
 }

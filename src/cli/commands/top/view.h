@@ -1,8 +1,8 @@
-/* view.h - one look at a store, and how `redrive top` draws it.
+/* view.h - one look at a store or a server, and how `redrive top` draws it.
  *
  * A look costs a few rows for each queue, task, breaker and worker, however many jobs there are.
- * Only parked jobs are counted one by one: a look without `count_parked` keeps the counts of the
- * last.
+ * Only parked jobs are counted one by one, for the breakers that are not closed: a look without
+ * `at_breakers` keeps those of the last.
  */
 #ifndef CLI_COMMANDS_TOP_VIEW_H
 #define CLI_COMMANDS_TOP_VIEW_H
@@ -12,8 +12,6 @@
 
 #include "base/text/buf.h"
 #include "cli/shared/answer.h"
-#include "engine/report/stats.h"
-#include "store/store.h"
 
 /* ---- Pace: how fast a number grows, from looking at it now and then ----------------------------
  *
@@ -52,26 +50,17 @@ void pace_draw(const struct pace *pace, unsigned seconds, struct buf *out);
 
 struct top_look {
     int64_t at_ms;
-    struct count_page partitions;
-    struct shared_page pauses;
-    struct breaker_page breakers;
-    struct count_page parked;
-    struct worker_page workers;
+    struct buf work;          /* what API_TOP has answered */
+    struct buf breakers;      /* an array of those that are not closed, of the last look at them */
     struct answer_pages dead; /* one page, of the latest */
-    struct redrive_health health;
+    size_t n_workers;
     struct pace completed;
     struct pace retried;
     struct pace dead_letters; /* and failed ones */
-    struct {
-        double completed;
-        double retried;
-        double dead;
-    } counts; /* since the store was made */
 };
 
-/* Reads all of it anew; zeroed to begin with. After a failure some of it is what it was. A server
- * counts parked jobs each time, and shows the tenant of the token. */
-int top_look(struct top_look *look, struct session *session, struct str tenant, bool count_parked,
+/* Reads all of it anew; zeroed to begin with. After a failure some of it is what it was. */
+int top_look(struct top_look *look, struct session *session, struct str tenant, bool at_breakers,
              struct redrive_err *err);
 void top_look_release(struct top_look *look);
 
