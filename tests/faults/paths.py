@@ -243,6 +243,8 @@ COMMANDS = (
     reads("jobs-show", "jobs", "show", "dead-1"),
     reads("dlq-groups", "dlq", "groups"),
     reads("stats", "stats"),
+    reads("top", "top", "--once"),
+    reads("health", "health"),
     reads("cron-list", "cron", "list"),
     reads("doctor", "doctor"),
     reads("export", "jobs", "export", "-o", "out.jsonl", file="out.jsonl"),

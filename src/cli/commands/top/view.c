@@ -4,6 +4,7 @@
 #include <inttypes.h>
 #include <stdio.h>
 
+#include "base/err.h"
 #include "base/time/clock.h"
 #include "cli/output/figures.h"
 #include "cli/output/table.h"
@@ -108,6 +109,8 @@ static int look_at_work(struct top_look *look, struct session *session, struct s
     pace_add(&look->dead_letters, look->at_ms,
              object_double(&counters, "jobs_dlq", 0) + object_double(&counters, "jobs_failed", 0));
     look->n_workers = object_objects(&answer.object, "workers", &workers);
+    if (answer.arena.failed)
+        return err_nomem(err);
     if (at_breakers) {
         buf_release(&look->breakers);
         buf_init(&look->breakers, answer.text.max);
@@ -152,13 +155,15 @@ static void draw_title(const struct top_look *look, const char *title, unsigned 
                        struct buf *out)
 {
     char at[CLOCK_TEXT_MAX];
-    RELEASED_BY(buf_release) struct buf clean = BUF_MAX(4096);
+    RELEASED_BY(buf_release) struct buf clean = BUF_MAX(out->max);
     text_add_clean(&clean, str_of(title));
     style_add(out, color, STYLE_BOLD, STR("redrive top"));
     size_t room = width > 40 ? width - 40 : width ? 0 : 200;
     buf_puts(out, "  ");
     buf_add_str(out, text_fit(buf_str(&clean), room));
     buf_printf(out, "  %.19sZ\n", clock_format(look->at_ms, at));
+    if (buf_failed(&clean))
+        out->failed = buf_failed(&clean);
 }
 
 static void draw_health(const struct object *work, bool color, struct buf *out)
@@ -322,7 +327,8 @@ static void add_dead(struct table *t, const struct object *job, int64_t now_ms)
     table_add_str(t, object_text(&error, "message"));
 }
 
-static void draw_dead(const struct top_look *look, unsigned width, bool color, struct buf *out)
+static void draw_dead(const struct top_look *look, const struct object *work, unsigned width,
+                      bool color, struct buf *out)
 {
     const struct answer *page = &look->dead.page;
     struct table t;
@@ -330,8 +336,7 @@ static void draw_dead(const struct top_look *look, unsigned width, bool color, s
         return;
     table_init(&t, ">DIED|TASK|REASON|CLASS|ERROR");
     for (size_t i = 0; i < page->n; i++) {
-        RELEASED_BY(arena_release) struct arena arena = {0};
-        const struct object job = answer_item(page, i, &arena);
+        const struct object job = answer_item(page, i, work->arena);
         add_dead(&t, &job, look->at_ms);
     }
     buf_putc(out, '\n');
@@ -352,7 +357,7 @@ void top_draw(const struct top_look *look, const char *title, const char *proble
     draw_queues(&work, width, color, out);
     draw_breakers(look, &work, width, color, out);
     draw_workers(look, &work, width, color, out);
-    draw_dead(look, width, color, out);
+    draw_dead(look, &work, width, color, out);
     if (arena.failed)
         out->failed = REDRIVE_E_NOMEM;
 }
