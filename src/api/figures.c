@@ -79,7 +79,8 @@ static int read_health(const struct api_context *c, struct json_writer *w, struc
     RELEASED_BY(worker_page_release) struct worker_page workers = {0};
     struct redrive_health figures;
     int rc = stats_health(c->store, &c->config->health, c->now_ms, &figures, &workers, err);
-    const struct api_health health = {.figures = &figures, .workers = workers.n, .store = "ok"};
+    const struct api_health health = {
+        .figures = &figures, .workers = workers.n_working, .store = "ok"};
     if (rc == 0)
         api_write_health(w, &health);
     return rc;

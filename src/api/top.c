@@ -168,7 +168,7 @@ static void write_look(struct json_writer *w, const struct api_context *c, const
         worker_write_json(w, &look->workers.workers[i]);
     json_end_array(w);
     json_open_object(w, "health");
-    health_write_members(w, &look->health, look->workers.n);
+    health_write_members(w, &look->health, look->workers.n_working);
     json_end_object(w);
     json_end_object(w);
 }

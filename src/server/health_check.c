@@ -98,7 +98,7 @@ static int read_figures(struct health_check *h, const struct health_thresholds *
     RELEASED_BY(worker_page_release) struct worker_page workers = {0};
     int rc = stats_health(h->store, thresholds, h->now_ms(h->now_ctx), &ret->health, &workers,
                           &ret->err);
-    ret->workers = workers.n;
+    ret->workers = workers.n_working;
     ret->read_ms = clock_wall_ms();
     return rc;
 }

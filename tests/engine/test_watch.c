@@ -272,6 +272,7 @@ ENGINE_TEST(a_server_tells_of_those_who_work_through_it, YAML)
     tell_of_remote(te->engine, remote, 2);
     struct worker_page page = workers_of(te);
     assert_int_equal(page.n, 3);
+    assert_int_equal(page.n_working, 2); /* the second has no slots */
     check_str(page.workers[0].name, "own");
     check_str(page.workers[1].tenant, "s");
     check_str(page.workers[2].name, "b");

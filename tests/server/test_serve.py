@@ -153,7 +153,11 @@ def test_cancel_by_the_server_that_runs_the_job_ends_it_without_a_heartbeat(benc
 
 def test_server_without_work_tells_of_itself_too(bench):
     server = bench.serve().ready()
-    wait_for(lambda: server.metric("redrive_workers") == 1, "the row is there")
+    items = wait_for(lambda: json.loads(server.get("/v1/workers")[1])["items"], "the row is there")
+    assert [item["slots"] for item in items] == [0]
+    assert server.metric("redrive_workers") == 1
+    assert bench.enqueue("mail")
+    assert "but no workers: 1 ready job waits" in bench.redrive("stats").stdout
     assert server.stop() == 0
     workers = json.loads(bench.redrive("stats", "--json").stdout)["workers"]
     assert workers == []

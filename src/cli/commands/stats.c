@@ -18,12 +18,6 @@ static const struct field OPTIONS[] = {
     {0},
 };
 
-static size_t count_workers(const struct object *stats)
-{
-    struct object *workers = NULL;
-    return object_objects(stats, "workers", &workers);
-}
-
 /* The score is about work that was done: it says nothing about work that waits. */
 static void put_health(const struct object *stats, bool color, struct buf *out)
 {
@@ -31,6 +25,8 @@ static void put_health(const struct object *stats, bool color, struct buf *out)
     const struct str status = object_text(&health, "status");
     struct object *queues = NULL;
     const size_t n = object_objects(stats, "queues", &queues);
+    /* Through a server also workers without a name run jobs, and nothing else tells of those. */
+    const bool is_busy = object_double(stats, "tasks_per_second", 0) >= 0.005;
     int64_t ready = 0;
     for (size_t i = 0; i < n; i++) {
         const struct object sizes = object_object(&queues[i], "sizes");
@@ -41,7 +37,7 @@ static void put_health(const struct object *stats, bool color, struct buf *out)
     style_add_clean(out, color, figure_health_style(status), status);
     buf_printf(out, " (score %.2f, errors %.1f %%)", object_double(&health, "health_score", 0),
                100 * object_double(&health, "error_rate", 0));
-    if (count_workers(stats) == 0 && ready > 0) {
+    if (object_int(&health, "workers") == 0 && ready > 0 && !is_busy) {
         buf_puts(out, ", but ");
         style_add(out, color, STYLE_YELLOW, STR("no workers"));
         buf_printf(out, ": %" PRId64 " ready job%s wait%s", ready, ready == 1 ? "" : "s",
@@ -60,14 +56,15 @@ static const char *oldest_text(const struct object *o, char out[FIGURE_MAX])
 static void put_work(const struct object *stats, struct buf *out)
 {
     const struct object run_time = object_object(stats, "run_time");
-    const size_t workers = count_workers(stats);
+    const struct object health = object_object(stats, "health");
+    const int64_t workers = object_int(&health, "workers");
     char a[FIGURE_MAX], b[FIGURE_MAX], c[FIGURE_MAX];
     buf_printf(out, "throughput  %s tasks/s, ",
                figure_rate(object_double(stats, "tasks_per_second", 0), a));
     if (workers == 0)
         buf_puts(out, "no workers\n");
     else
-        buf_printf(out, "%zu worker%s\n", workers, workers == 1 ? "" : "s");
+        buf_printf(out, "%" PRId64 " worker%s\n", workers, workers == 1 ? "" : "s");
     buf_printf(out, "run time    p50 %s, p90 %s, p99 %s\n",
                figure_span(object_span(&run_time, "p50"), a),
                figure_span(object_span(&run_time, "p90"), b),
@@ -181,11 +178,11 @@ const struct command cmd_stats = {
 static void put_figures(struct buf *out, const struct object *health)
 {
     const int64_t workers = object_int(health, "workers");
-    if (workers == 0) {
+    const double success_rate = object_double(health, "success_rate", 1);
+    if (workers == 0 && success_rate == 1) {
         buf_puts(out, "  success rate   - (no workers)\n");
     } else {
-        buf_printf(out, "  success rate   %.1f %% of about the last minute\n",
-                   100 * object_double(health, "success_rate", 0));
+        buf_printf(out, "  success rate   %.1f %% of about the last minute\n", 100 * success_rate);
         buf_printf(out, "  latency        %.2f of what is usual\n",
                    object_double(health, "latency_factor", 1));
     }

@@ -302,7 +302,8 @@ static void write_run_time(struct json_writer *w, const struct stats *s)
     json_end_object(w);
 }
 
-static void write_health(struct json_writer *w, const struct redrive_health *health)
+void health_write_members(struct json_writer *w, const struct redrive_health *health,
+                          size_t workers)
 {
     json_field_cstr(w, "status", health->status);
     json_field_double(w, "health_score", health->health_score);
@@ -311,12 +312,6 @@ static void write_health(struct json_writer *w, const struct redrive_health *hea
     json_field_double(w, "latency_factor", health->latency_factor);
     json_field_int(w, "breakers", health->breakers);
     json_field_int(w, "breakers_open", health->breakers_open);
-}
-
-void health_write_members(struct json_writer *w, const struct redrive_health *health,
-                          size_t workers)
-{
-    write_health(w, health);
     field_u64(w, "workers", workers);
 }
 
@@ -347,7 +342,7 @@ static void write_state_of_things(struct json_writer *w, const struct stats *s)
     write_run_time(w, s);
     json_key(w, "health");
     json_begin_object(w);
-    write_health(w, &s->health);
+    health_write_members(w, &s->health, s->workers.n_working);
     json_end_object(w);
 }
 
@@ -410,7 +405,7 @@ void stats_write_summary_json(struct json_writer *w, const struct stats *s, size
     write_figures(w, s);
     write_top_queues(w, s, max_queues);
     write_state_of_things(w, s);
-    field_u64(w, "workers", s->workers.n);
+    field_u64(w, "workers", s->workers.n_working);
     field_u64(w, "slots", slots);
     field_u64(w, "running", running);
     json_end_object(w);

@@ -85,6 +85,7 @@ struct worker_info {
 struct worker_page {
     struct worker_info *workers; /* those that are alive, by tenant, then name */
     size_t n;
+    size_t n_working;         /* those with slots: not a server that only tells of what others do */
     struct quantile run_time; /* of all of them together */
     struct arena arena;
 };

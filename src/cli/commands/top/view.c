@@ -98,17 +98,17 @@ static int look_at_work(struct top_look *look, struct session *session, struct s
 {
     struct api_input input = {.each = each_parameter, .from = &at_breakers};
     const struct ask ask = {.operation = &API_TOP, .tenant = tenant, .input = &input};
-    struct object *workers = NULL;
     RELEASED_BY(answer_release) struct answer answer = {0};
     int rc = answer_ask(session, &ask, &answer, err);
     if (rc < 0)
         return rc;
     const struct object counters = object_object(&answer.object, "counters");
+    const struct object health = object_object(&answer.object, "health");
     pace_add(&look->completed, look->at_ms, object_double(&counters, "jobs_completed", 0));
     pace_add(&look->retried, look->at_ms, object_double(&counters, "jobs_retried", 0));
     pace_add(&look->dead_letters, look->at_ms,
              object_double(&counters, "jobs_dlq", 0) + object_double(&counters, "jobs_failed", 0));
-    look->n_workers = object_objects(&answer.object, "workers", &workers);
+    look->n_workers = object_int(&health, "workers");
     if (answer.arena.failed)
         return err_nomem(err);
     if (at_breakers) {
@@ -176,7 +176,7 @@ static void draw_health(const struct object *work, bool color, struct buf *out)
     buf_printf(out, " %.2f", object_double(&health, "health_score", 0));
 }
 
-static void draw_slots(const struct object *work, bool color, struct buf *out)
+static void draw_slots(const struct object *work, int64_t n_workers, bool color, struct buf *out)
 {
     struct object *workers = NULL;
     const size_t n = object_objects(work, "workers", &workers);
@@ -185,11 +185,11 @@ static void draw_slots(const struct object *work, bool color, struct buf *out)
         running += object_int(&workers[i], "running");
         slots += object_int(&workers[i], "slots");
     }
-    if (n == 0)
+    if (n_workers == 0)
         style_add(out, color, STYLE_YELLOW, STR("no workers"));
     else
-        buf_printf(out, "%zu worker%s, %" PRId64 " of %" PRId64 " slots busy", n, n == 1 ? "" : "s",
-                   running, slots);
+        buf_printf(out, "%" PRId64 " worker%s, %" PRId64 " of %" PRId64 " slots busy", n_workers,
+                   n_workers == 1 ? "" : "s", running, slots);
 }
 
 static void draw_rates(const struct top_look *look, const struct object *work, unsigned width,
@@ -202,7 +202,7 @@ static void draw_rates(const struct top_look *look, const struct object *work, u
                figure_rate(pace_recent(&look->completed, 5000), a),
                figure_rate(pace_recent(&look->retried, 5000), b),
                figure_rate(pace_recent(&look->dead_letters, 5000), c));
-    draw_slots(work, color, out);
+    draw_slots(work, look->n_workers, color, out);
     buf_printf(out, "\nin all: %" PRId64 " completed, %" PRId64 " retried, %" PRId64 " dead\n",
                object_int(&counters, "jobs_completed"), object_int(&counters, "jobs_retried"),
                object_int(&counters, "jobs_dlq") + object_int(&counters, "jobs_failed"));

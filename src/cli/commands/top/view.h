@@ -53,7 +53,7 @@ struct top_look {
     struct buf work;          /* what API_TOP has answered */
     struct buf breakers;      /* an array of those that are not closed, of the last look at them */
     struct answer_pages dead; /* one page, of the latest */
-    size_t n_workers;
+    int64_t n_workers;
     struct pace completed;
     struct pace retried;
     struct pace dead_letters; /* and failed ones */
