@@ -182,7 +182,8 @@ struct experiment_row experiment_defined(const struct experiment *experiment, st
 
 /* ---- Comparing ------------------------------------------------------------------------------- */
 
-size_t experiment_base(const struct experiment_row *row)
+/* The number of the arm that the others are compared with: `control`, or else the first. */
+static size_t experiment_base(const struct experiment_row *row)
 {
     for (size_t i = 0; i < row->n_arms; i++)
         if (str_is(row->arms[i].name, "control"))

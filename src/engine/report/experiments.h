@@ -50,9 +50,6 @@ const struct experiment_row *experiment_find(const struct experiment_page *page,
 /* A definition as a row without figures; `arms` has room for EXPERIMENT_ARMS_MAX. Borrows both. */
 struct experiment_row experiment_defined(const struct experiment *experiment, struct arm_row *arms);
 
-/* The number of the arm that the others are compared with: `control`, or else the first. */
-size_t experiment_base(const struct experiment_row *row);
-
 /* {"name":…,"task":…,"running":…,"base":…,"arms":[{…,"against_base":{…}}]}; times in seconds. */
 void experiment_write_json(struct json_writer *w, const struct experiment_row *row);
 
