@@ -2,7 +2,6 @@
 #include "base/json/writer.h"
 
 #include <assert.h>
-#include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -164,16 +163,28 @@ void json_put_cstr(struct json_writer *w, const char *s)
 
 /* ---- Other values ---------------------------------------------------------------------------- */
 
+/* Without printf, which would be a good part of the work where an answer is full of counts. */
+static void put_whole(struct json_writer *w, bool is_negative, uint64_t value)
+{
+    char text[21];
+    size_t at = sizeof text;
+    do
+        text[--at] = (char)('0' + value % 10);
+    while ((value /= 10) > 0);
+    if (is_negative)
+        text[--at] = '-';
+    before_value(w);
+    buf_add(w->out, text + at, sizeof text - at);
+}
+
 void json_put_int(struct json_writer *w, int64_t value)
 {
-    before_value(w);
-    buf_printf(w->out, "%" PRId64, value);
+    put_whole(w, value < 0, value < 0 ? 0 - (uint64_t)value : (uint64_t)value);
 }
 
 void json_put_uint(struct json_writer *w, uint64_t value)
 {
-    before_value(w);
-    buf_printf(w->out, "%" PRIu64, value);
+    put_whole(w, false, value);
 }
 
 /* The significant digits of a positive number, as few as read back the same, and the power of ten
