@@ -121,11 +121,9 @@ static void write_queue(struct json_writer *w, const struct look *look,
     json_field_string(w, "queue", queue->queue);
     json_field_string(w, "tenant", queue->tenant);
     json_field_bool(w, "paused", is_paused(look, queue));
-    json_open_object(w, "sizes");
     for (int state = 0; state < REDRIVE_STATE_COUNT; state++)
         json_field_int(w, redrive_state_name((enum redrive_state)state),
                        (int64_t)queue->by_state[state]);
-    json_end_object(w);
     json_end_object(w);
 }
 

@@ -221,12 +221,11 @@ static const enum redrive_state SHOWN[] = {REDRIVE_STATE_QUEUED,    REDRIVE_STAT
 
 static void add_queue(struct table *t, const struct object *queue)
 {
-    const struct object sizes = object_object(queue, "sizes");
     const struct str name = object_text(queue, "queue"), tenant = object_text(queue, "tenant");
     const bool is_default = str_is(tenant, "default");
     char text[32];
     for (size_t i = 0; i < N_SHOWN; i++) {
-        const int64_t n = object_int(&sizes, redrive_state_name(SHOWN[i]));
+        const int64_t n = object_int(queue, redrive_state_name(SHOWN[i]));
         (void)snprintf(text, sizeof text, "%" PRId64, n);
         table_add_styled(t,
                          n == 0                                  ? STYLE_DIM
