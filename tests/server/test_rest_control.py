@@ -42,8 +42,8 @@ def test_a_dead_letter_tells_why_it_died(api):
     assert shown["payload"] == {"a": 1} and shown["reason"] == "not_retriable"
     assert [a["error"]["type"] for a in shown["history"]] == ["IOError"]
     live = api.submit()
-    for other in (live, "unknown"):
-        api.problem(404, "GET", f"/retry/dead-letters/{other}")
+    api.problem(404, "GET", "/retry/dead-letters/unknown")
+    assert "is no dead letter: it is queued" in api.problem(409, "GET", f"/retry/dead-letters/{live}")["detail"]
 
 
 def test_dead_letters_are_filtered_grouped_and_counted(api):
@@ -70,8 +70,8 @@ def test_a_dead_letter_is_mended_and_retried(api):
     assert api.problem(400, "PATCH", path, {"paylod": 1})["field"] == "paylod"
     assert api.problem(413, "PATCH", path, {"payload": "x" * (1 << 20)})["field"] == "payload"
     assert api.ok("PATCH", path, b'{"payload": {"total":  1}}')["state"] == "dead_letter"
-    assert api.ok("POST", f"{path}/retry") == {"id": job_id, "state": "queued"}
-    api.problem(404, "GET", path)
+    assert api.ok("POST", f"{path}/retry") == {"id": job_id, "tenant": "default", "state": "queued"}
+    api.problem(409, "GET", path)
     api.problem(409, "POST", f"{path}/retry")
     api.problem(409, "PATCH", path, {"payload": 1})
     job = api.claim_one()
@@ -81,8 +81,9 @@ def test_a_dead_letter_is_mended_and_retried(api):
 def test_a_dead_letter_is_removed(api):
     job_id, live = api.kill(), api.submit()
     assert api("DELETE", f"/retry/dead-letters/{job_id}").status == 204
-    for other in (job_id, live, "unknown"):
+    for other in (job_id, "unknown"):
         api.problem(404, "DELETE", f"/retry/dead-letters/{other}")
+    api.problem(409, "DELETE", f"/retry/dead-letters/{live}")
     api.problem(404, "GET", f"/jobs/{job_id}")
     assert api.state(live) == "queued"
 

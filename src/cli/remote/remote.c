@@ -11,6 +11,7 @@
 #include "base/os/file.h"
 #include "base/text/encode.h"
 #include "base/time/clock.h"
+#include "cli/remote/object.h"
 #include "config/config.h"
 
 #define TOKEN_MAX_BYTES 4096
@@ -170,15 +171,18 @@ static int refuse_stranger(const struct cli *cli, struct redrive_err *err)
 /* Who is asking, of which tenant, by which clock and which version. */
 static int introduce(struct cli *cli, struct remote *remote, struct redrive_err *err)
 {
-    static const struct unpack SESSION[] = {
-        {"name", UNPACK_STR, offsetof(struct remote, name)},
-        {"tenant", UNPACK_STR, offsetof(struct remote, tenant)},
-        {"version", UNPACK_STR, offsetof(struct remote, version)},
-        {"at", UNPACK_TIME, offsetof(struct remote, at_ms)},
-        {0},
-    };
-    const struct remote_request request = {.method = "GET", .before = "/session"};
-    int rc = remote_ask(remote, &request, SESSION, &remote->arena, remote, err);
+    RELEASED_BY(http_answer_release) struct http_answer answer;
+    RELEASED_BY(buf_release) struct buf path = BUF_MAX(REMOTE_PATH_MAX);
+    http_answer_init(&answer);
+    buf_puts(&path, "/session");
+    int rc = remote_call(remote, "GET", &path, (struct str){0}, &answer, err);
+    const struct object session = object_of(buf_str(&answer.body), &remote->arena);
+    remote->name = arena_str(&remote->arena, object_text(&session, "name"));
+    remote->tenant = arena_str(&remote->arena, object_text(&session, "tenant"));
+    remote->version = arena_str(&remote->arena, object_text(&session, "version"));
+    remote->at_ms = object_time(&session, "at");
+    if (rc == 0 && remote->arena.failed)
+        return err_nomem(err);
     if (rc == REDRIVE_E_PARSE || rc == REDRIVE_E_NOT_FOUND ||
         (rc >= 0 && (remote->version.len == 0 || remote->at_ms == 0))) {
         (void)err_set(err, REDRIVE_E_PARSE, "this is not a server of Redrive, or an older one");
@@ -259,21 +263,6 @@ struct str remote_tenant(const struct remote *remote)
 
 /* ---- Errors ---------------------------------------------------------------------------------- */
 
-struct problem {
-    struct str type;
-    struct str detail;
-    struct str expected;
-    struct str hint;
-};
-
-static const struct unpack PROBLEM[] = {
-    {"type", UNPACK_STR, offsetof(struct problem, type)},
-    {"detail", UNPACK_STR, offsetof(struct problem, detail)},
-    {"expected", UNPACK_STR, offsetof(struct problem, expected)},
-    {"hint", UNPACK_STR, offsetof(struct problem, hint)},
-    {0},
-};
-
 /* urn:redrive:not-found is NOT_FOUND of REDRIVE_ERROR_MAP. */
 static bool is_name_of(struct str type, int code)
 {
@@ -322,24 +311,24 @@ static int other_version(const struct remote *remote, struct redrive_err *err)
 static int take_problem(const struct remote *remote, const struct http_answer *answer,
                         struct redrive_err *err)
 {
-    struct problem problem = {0};
     RELEASED_BY(arena_release) struct arena arena = {0};
-    int rc = unpack_object(buf_str(&answer->body), PROBLEM, &arena, &problem, NULL);
-    if (rc < 0 || problem.detail.len == 0) {
-        rc = unknown_answer(remote, answer->status, err);
-    } else if (answer->status == 404 && remote->version.len > 0 &&
-               str_starts_with(problem.detail, STR("no such path"))) {
-        rc = other_version(remote, err);
-    } else {
-        rc = err_set(err, code_of(problem.type), "%.*s", (int)problem.detail.len,
-                     problem.detail.ptr);
-        if (problem.expected.len > 0)
-            err_detail(err, "expected %.*s", (int)problem.expected.len, problem.expected.ptr);
-        if (problem.hint.len > 0)
-            err_hint(err, "%.*s", (int)problem.hint.len, problem.hint.ptr);
-        else if (answer->status == 403)
-            err_hint(err, "use a token that has the scope; `scopes` of the server's configuration");
-    }
+    const struct object problem = object_of(buf_str(&answer->body), &arena);
+    const struct str detail = object_text(&problem, "detail"),
+                     expected = object_text(&problem, "expected"),
+                     hint = object_text(&problem, "hint");
+    if (detail.len == 0)
+        return unknown_answer(remote, answer->status, err);
+    if (answer->status == 404 && remote->version.len > 0 &&
+        str_starts_with(detail, STR("no such path")))
+        return other_version(remote, err);
+    int rc =
+        err_set(err, code_of(object_text(&problem, "type")), "%.*s", (int)detail.len, detail.ptr);
+    if (expected.len > 0)
+        err_detail(err, "expected %.*s", (int)expected.len, expected.ptr);
+    if (hint.len > 0)
+        err_hint(err, "%.*s", (int)hint.len, hint.ptr);
+    else if (answer->status == 403)
+        err_hint(err, "use a token that has the scope; `scopes` of the server's configuration");
     return rc;
 }
 

@@ -86,5 +86,4 @@ struct remote_task {
 int remote_tasks(struct remote *remote, struct arena *arena, struct remote_task **ret,
                  size_t *ret_n, struct redrive_err *err);
 
-
 #endif

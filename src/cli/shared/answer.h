@@ -15,9 +15,8 @@
 #define CLI_SHARED_ANSWER_H
 
 #include "api/api.h"
-#include "base/json/json.h"
-#include "base/mem/arena.h"
 #include "cli/frame/cli.h"
+#include "cli/remote/object.h"
 #include "cli/shared/session.h"
 #include "store/page.h"
 
@@ -27,13 +26,6 @@ struct ask {
     struct str tenant; /* whose things, in a store; absent: everybody's; at a server the token's */
     struct str name;   /* in place of the placeholder of the path */
     struct api_input *input; /* NULL: neither parameters nor a body */
-};
-
-/* An object of an answer. Texts that members give have the lifetime of the arena. */
-struct object {
-    const struct json_member *members; /* NULL: there is no object */
-    size_t n;
-    struct arena *arena;
 };
 
 struct answer {
@@ -106,11 +98,8 @@ int answer_print(struct cli *cli, const struct answer *answer, struct redrive_er
 int answer_show(struct cli *cli, const struct answer *answer, cli_text_fn text,
                 struct redrive_err *err);
 
-/* ---- Members --------------------------------------------------------------------------------- */
+/* ---- Items ----------------------------------------------------------------------------------- */
 
-/* The object of a text, which has none if it is no object. Where memory runs out, here and in what
- * follows, the arena has failed. */
-struct object object_of(struct str json, struct arena *arena);
 /* An item, with its members in the arena. */
 struct object answer_item(const struct answer *answer, size_t i, struct arena *arena);
 
@@ -120,20 +109,5 @@ int answer_find(const struct answer *answer, const char *name, struct str text, 
                 size_t *ret_i, struct redrive_err *err);
 /* Adds that member of all items to a list of words. */
 void answer_words(const struct answer *answer, const char *name, struct words *words);
-
-struct str object_text(const struct object *o, const char *name); /* not there: absent */
-int64_t object_int(const struct object *o, const char *name);     /* not there: 0 */
-double object_double(const struct object *o, const char *name, double otherwise);
-bool object_bool(const struct object *o, const char *name);
-int64_t object_time(const struct object *o, const char *name); /* ms; not there: 0 */
-int64_t object_span(const struct object *o, const char *name); /* ms, of seconds; not there: 0 */
-struct object object_object(const struct object *o, const char *name);
-/* The objects of an array; not there: none. */
-size_t object_objects(const struct object *o, const char *name, struct object **ret);
-/* Any value, as JSON; null, or not there: absent. */
-struct str object_json(const struct object *o, const char *name);
-/* A value as it was given: one that is no JSON is written as a text, and `bytes` names the member
- * that says how long it was. Not there: absent. */
-struct str object_value(const struct object *o, const char *name, const char *bytes);
 
 #endif
