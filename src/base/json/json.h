@@ -169,6 +169,9 @@ struct json_member {
 };
 int json_read_members(struct str json, const struct json_limits *limits, struct arena *arena,
                       struct json_member **ret, size_t *ret_n, struct redrive_err *err);
+/* The same of the object that a reader comes to next; 0 or a negative code. */
+int json_read_object(struct json_reader *r, struct arena *arena, struct json_member **ret,
+                     size_t *ret_n);
 
 /* Whether `text` is one valid value and nothing else. */
 int json_check(struct str text, const struct json_limits *limits, struct redrive_err *err);

@@ -19,7 +19,7 @@ static int decode(struct json_string raw, struct arena *arena, struct str *ret)
     return copy ? 0 : REDRIVE_E_NOMEM;
 }
 
-#define FIRST_MEMBERS 32
+#define FIRST_MEMBERS 8
 
 /* Room for one more, in an array twice as large if there is none. */
 static struct json_member *grow(struct arena *arena, struct json_member *members, size_t n,
@@ -35,32 +35,34 @@ static struct json_member *grow(struct arena *arena, struct json_member *members
     return grown;
 }
 
-static int read_all(struct json_reader *r, struct arena *arena, struct json_member **members,
-                    size_t *ret_n)
+int json_read_object(struct json_reader *r, struct arena *arena, struct json_member **ret,
+                     size_t *ret_n)
 {
     struct json_string key;
-    size_t n = 0, capacity = 0;
+    size_t capacity = 0;
+    *ret = NULL;
+    *ret_n = 0;
     int rc = json_enter_object(r);
     while (rc == 0 && (rc = json_next_key(r, &key)) > 0) {
-        *members = grow(arena, *members, n, &capacity);
-        if (!*members)
+        *ret = grow(arena, *ret, *ret_n, &capacity);
+        if (!*ret)
             return REDRIVE_E_NOMEM;
-        struct json_member *member = &(*members)[n++];
+        struct json_member *member = &(*ret)[(*ret_n)++];
         rc = decode(key, arena, &member->name);
         if (rc == 0)
             rc = json_skip(r, &member->value);
     }
-    *ret_n = n;
-    return rc == 0 ? json_end(r) : rc;
+    return rc;
 }
 
 int json_read_members(struct str json, const struct json_limits *limits, struct arena *arena,
                       struct json_member **ret, size_t *ret_n, struct redrive_err *err)
 {
     struct json_reader r;
-    *ret = NULL;
     json_reader_init(&r, json, limits);
-    int rc = read_all(&r, arena, ret, ret_n);
+    int rc = json_read_object(&r, arena, ret, ret_n);
+    if (rc == 0)
+        rc = json_end(&r);
     if (rc < 0) {
         *ret_n = 0;
         rc = rc == REDRIVE_E_NOMEM ? err_nomem(err) : json_error(&r, err);

@@ -106,7 +106,11 @@ int buf_puts(struct buf *b, const char *s)
 
 int buf_putc(struct buf *b, char c)
 {
-    return buf_add(b, &c, 1);
+    if (b->failed || b->len + 1 >= b->capacity)
+        return buf_add(b, &c, 1);
+    b->data[b->len++] = c;
+    b->data[b->len] = '\0';
+    return 0;
 }
 
 int buf_vprintf(struct buf *b, const char *format, va_list args)

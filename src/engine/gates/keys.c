@@ -93,7 +93,6 @@ static int finish(struct buf *out, struct arena *arena, struct str *ret, struct 
         if (!ret->ptr)
             rc = REDRIVE_E_NOMEM;
     }
-    buf_release(out);
     if (rc == REDRIVE_E_TOO_BIG)
         return err_set(err, rc, "the key of the job's breaker or limit is over %d bytes",
                        KEY_MAX_LEN);
@@ -103,11 +102,12 @@ static int finish(struct buf *out, struct arena *arena, struct str *ret, struct 
 int key_of_breaker(const struct config_task *task, const struct job_spec *spec, struct arena *arena,
                    struct str *ret, struct redrive_err *err)
 {
+    char room[KEY_MAX_LEN + 1];
     struct buf out;
     *ret = (struct str){0};
     if (!task->breaker.key || !*task->breaker.key)
         return 0;
-    buf_init(&out, KEY_MAX_LEN);
+    buf_init_fixed(&out, room, sizeof room);
     fill_in(task->breaker.key, spec, &out);
     return finish(&out, arena, ret, err);
 }
@@ -131,11 +131,12 @@ int key_of_limit(const struct config_task *task, const struct job_spec *spec, st
                  struct str *ret, struct redrive_err *err)
 {
     const struct config_limits *limits = &task->limits;
+    char room[KEY_MAX_LEN + 1];
     struct buf out;
     *ret = (struct str){0};
     if (!is_limited(limits, spec))
         return 0;
-    buf_init(&out, KEY_MAX_LEN);
+    buf_init_fixed(&out, room, sizeof room);
     switch (limits->per) {
     case CONFIG_PER_USER: fill_in("limit:user:{task}:{user}", spec, &out); break;
     case CONFIG_PER_PROJECT:
