@@ -23,6 +23,7 @@
 #include "engine/clock/cron.h"
 #include "engine/tasks.h"
 #include "engine/verbs/control.h"
+#include "engine/verbs/submit.h"
 #include "fields/field.h"
 #include "redrive.h"
 #include "store/store.h"
@@ -34,6 +35,10 @@ struct api_input {
     void (*each)(void *from, api_take_fn take, void *ctx); /* NULL: there are no parameters */
     void *from;
     struct str body; /* absent or empty: there is none */
+    /* Of a submit: what makes a repetition of the request the same jobs (API_KEY_NAME over HTTP),
+     * and the trace that they belong to. Absent: none. */
+    struct str key;
+    struct str traceparent;
     /* After a failure: the parameter, or the place in the body; "": it is none of them. */
     char at_fault[FIELD_PLACE_MAX];
 };
@@ -77,7 +82,12 @@ struct api_change {
         struct cron_remove_op cron_remove;
         struct cron_op cron_run;
         struct declare_op declare;
+        struct {
+            struct submit_op submit;
+            bool is_array; /* the body was one, and so is the answer */
+        };
     };
+    struct str job_id; /* of the one job that there is now, once it is answered; absent: none */
 };
 
 enum api_method {
@@ -165,6 +175,19 @@ extern const struct operation API_RETRY;
 
 /* ---- Dead letters (dead.c, change.c)
  * ------------------------------------------------------------------- */
+/* ---- New jobs (submit.c) --------------------------------------------------------------------- */
+
+/* {"id":…,"state":…,"existed":…} of the job of the body (new_job.h), or of those of an array
+ * {"items":[…]}: all of them, or none. Both operations need an input. */
+extern const struct operation API_SUBMIT;
+/* The same of a job of the task of the path, whose payload is the body. */
+extern const struct operation API_SUBMIT_TASK;
+
+#define API_KEY_NAME "Idempotency-Key"
+/* Bytes of a key: it is an id, less what an array adds. */
+#define API_KEY_MAX 200
+
+/* ---- Dead letters (dead.c) ------------------------------------------------------------------- */
 
 extern const struct operation API_DEAD_LETTERS; /* as API_JOBS, those that died last first */
 extern const struct operation API_DEAD_LETTER;

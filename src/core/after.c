@@ -3,8 +3,8 @@
 
 #include "core/state.h"
 
-static const char *const ON[AFTER_ON_COUNT] = {"success", "end", "failure"};
-static const char *const ON_DEAD[AFTER_DEAD_COUNT] = {"wait", "cancel", "run"};
+const char *const AFTER_ON_WORDS[] = {"success", "end", "failure", NULL};
+const char *const AFTER_DEAD_WORDS[] = {"wait", "cancel", "run", NULL};
 static const char *const OUTCOMES[AFTER_OUTCOME_COUNT] = {"open", "met", "missed"};
 
 /* Of a rule on success whose parent has ended without one. */
@@ -34,12 +34,12 @@ enum after_outcome after_decide(struct after_rule rule, enum redrive_state paren
 
 const char *after_on_name(enum after_on on)
 {
-    return ON[on];
+    return AFTER_ON_WORDS[on];
 }
 
 const char *after_dead_name(enum after_dead on_dead)
 {
-    return ON_DEAD[on_dead];
+    return AFTER_DEAD_WORDS[on_dead];
 }
 
 const char *after_outcome_name(enum after_outcome outcome)
@@ -50,7 +50,7 @@ const char *after_outcome_name(enum after_outcome outcome)
 bool after_on_find(struct str word, enum after_on *ret)
 {
     for (int i = 0; i < AFTER_ON_COUNT; i++)
-        if (str_is(word, ON[i])) {
+        if (str_is(word, AFTER_ON_WORDS[i])) {
             *ret = (enum after_on)i;
             return true;
         }
@@ -60,7 +60,7 @@ bool after_on_find(struct str word, enum after_on *ret)
 bool after_dead_find(struct str word, enum after_dead *ret)
 {
     for (int i = 0; i < AFTER_DEAD_COUNT; i++)
-        if (str_is(word, ON_DEAD[i])) {
+        if (str_is(word, AFTER_DEAD_WORDS[i])) {
             *ret = (enum after_dead)i;
             return true;
         }

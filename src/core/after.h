@@ -74,6 +74,10 @@ static inline enum after_outcome after_outcome_numbered(int64_t number)
     return number > 0 && number < AFTER_OUTCOME_COUNT ? (enum after_outcome)number : AFTER_OPEN;
 }
 
+/* The words of rules, in the order of their numbers; NULL ends them. */
+extern const char *const AFTER_ON_WORDS[AFTER_ON_COUNT + 1];
+extern const char *const AFTER_DEAD_WORDS[AFTER_DEAD_COUNT + 1];
+
 const char *after_on_name(enum after_on on);
 const char *after_dead_name(enum after_dead on_dead);
 const char *after_outcome_name(enum after_outcome outcome); /* open, met, missed */

@@ -12,13 +12,21 @@
 #define SHOWN_MAX    64 /* bytes of a wrong text that a message repeats */
 #define CUT          "…"
 
-/* Where a value stands, as its user has written it. */
-static void set_place(struct field_reader *r, const char *name)
+const char *field_at(struct field_reader *r)
 {
-    (void)snprintf(r->place, sizeof r->place, "%s%s%s", r->is_option ? "--" : "", r->at, name);
-    for (char *c = r->place; r->is_option && *c; c++)
+    if (!r->at[0] && r->list)
+        (void)snprintf(r->at, sizeof r->at, "%s[%zu].", r->list, r->item);
+    return r->at;
+}
+
+/* Where a value stands, as its user has written it. */
+static const char *write_place(struct field_reader *r, const char *name, char out[FIELD_PLACE_MAX])
+{
+    (void)snprintf(out, FIELD_PLACE_MAX, "%s%s%s", r->is_option ? "--" : "", field_at(r), name);
+    for (char *c = out; r->is_option && *c; c++)
         if (*c == '_')
             *c = '-';
+    return out;
 }
 
 int field_fault(struct field_reader *r, const char *name, int code, const char *format, ...)
@@ -28,8 +36,17 @@ int field_fault(struct field_reader *r, const char *name, int code, const char *
     va_start(args, format);
     (void)vsnprintf(text, sizeof text, format, args);
     va_end(args);
-    set_place(r, name);
+    (void)write_place(r, name, r->place);
     return err_set(r->err, code, "%s: %s", r->place, text);
+}
+
+int field_excludes(struct field_reader *r, const char *name, const char *other)
+{
+    char place[FIELD_PLACE_MAX];
+    int rc = field_fault(r, name, REDRIVE_E_INVALID, "it and '%s' exclude each other",
+                         r->is_option ? write_place(r, other, place) : other);
+    err_hint(r->err, "give one of them");
+    return rc;
 }
 
 int field_missing(struct field_reader *r, const char *name, const char *expected)

@@ -64,6 +64,9 @@ struct field {
      * nothing: the line is refused then. NULL: none. */
     const char *needs;
     const char *not_with;
+    /* The field of an input that the text of an OPTION_STRING, or each of OPTION_STRINGS, is for:
+     * the text must be one of its values, and is kept as it is. NULL: any text. */
+    const struct field *sets;
 
     /* What the configuration has besides (config/schema/schema.h). */
     const struct table *table;   /* of tables, lists and maps: what each holds */
@@ -109,6 +112,7 @@ struct field_kind {
 extern const struct field_kind FIELD_NAME; /* [struct str] 1 to 255 bytes, no control character */
 extern const struct field_kind FIELD_TEXT; /* [const char *] up to `max` bytes, or FIELD_TEXT_MAX */
 extern const struct field_kind FIELD_WORDING; /* [struct str] any text without NUL */
+extern const struct field_kind FIELD_QUEUE;   /* [struct str] the name of a queue */
 extern const struct field_kind FIELD_NAMES;   /* [struct field_names] 1 to `max` names */
 extern const struct field_kind FIELD_QUEUES;  /* [struct field_names] 1 to `max` names of queues */
 extern const struct field_kind FIELD_INT;     /* [int64_t or uint64_t] from `min` to `max` */
@@ -142,7 +146,9 @@ struct field_reader {
     bool is_parameter; /* a parameter without a value is true, and so is 1 */
     bool is_option;    /* the parameters are options: `older_than` is --older-than in a place */
     struct redrive_err *err;
-    char at[FIELD_PLACE_MAX / 2]; /* where the object is: "items[2]." */
+    char at[FIELD_PLACE_MAX / 2]; /* where the object is: "items[2].", */
+    const char *list;             /* as field_at has it: the array, NULL: it is in none, */
+    size_t item;                  /* and its number there */
     char place[FIELD_PLACE_MAX];  /* at fault; "": the input as a whole */
 };
 
@@ -158,7 +164,8 @@ static inline bool field_next_is(struct field_reader *r, enum json_type type)
     return !field_reads_text(r) && json_peek(&r->json) == (int)type;
 }
 
-/* Reads a text of at most `max` bytes without NUL, into the arena where it must be decoded. */
+/* Reads a text of at most `max` bytes without NUL: a slice of the input, or a copy in the arena
+ * where it must be decoded. */
 int field_read_text(struct field_reader *r, const struct field *f, size_t max, struct str *ret);
 
 /* Whether a reader may have the field. */
@@ -167,11 +174,17 @@ static inline bool field_is_allowed(const struct field_reader *r, const struct f
     return f->uses == 0 || (f->uses & r->uses) != 0;
 }
 
+/* Where the object is, before the name of a field: written when it is asked for. */
+const char *field_at(struct field_reader *r);
+
 /* ---- Refusals -------------------------------------------------------------------------------- */
 
 /* Fails at a field of the object that was read last. */
 int field_fault(struct field_reader *r, const char *name, int code, const char *format, ...)
     __attribute__((format(printf, 4, 5)));
+
+/* Fails at a field that must not be there beside another one. */
+int field_excludes(struct field_reader *r, const char *name, const char *other);
 
 /* Fails because a field is not there. */
 int field_missing(struct field_reader *r, const char *name, const char *expected);

@@ -16,6 +16,7 @@ void fields_json_open(struct field_reader *r, struct str text, struct arena *are
     r->is_parameter = r->is_option = false;
     r->err = err;
     r->at[0] = r->place[0] = '\0';
+    r->list = NULL;
 }
 
 void fields_json_close(struct field_reader *r)
@@ -52,8 +53,9 @@ static int read_member(struct field_reader *r, const struct field *fields, struc
 
 static int no_object(struct field_reader *r)
 {
-    const int length = (int)strlen(r->at) - (r->at[0] != '\0'); /* without its '.' */
-    (void)snprintf(r->place, sizeof r->place, "%.*s", length, r->at);
+    const char *at = field_at(r);
+    const int length = (int)strlen(at) - (at[0] != '\0'); /* without its '.' */
+    (void)snprintf(r->place, sizeof r->place, "%.*s", length, at);
     int rc = err_set(r->err, REDRIVE_E_INVALID, "%s%sit is no object", r->place,
                      r->place[0] ? ": " : "");
     err_detail(r->err, "expected an object");
@@ -93,8 +95,8 @@ int fields_json_next(struct field_reader *r, const char *name, size_t i)
 {
     int rc = json_next_item(&r->json);
     r->at[0] = '\0';
-    if (rc > 0)
-        (void)snprintf(r->at, sizeof r->at, "%s[%zu].", name, i);
+    r->list = rc > 0 ? name : NULL;
+    r->item = i;
     return rc < 0 ? field_not_json(r) : rc;
 }
 

@@ -14,4 +14,12 @@ void fields_query_open(struct field_reader *r, unsigned uses, struct arena *aren
 int fields_query_add(struct field_reader *r, const struct field *fields, struct str name,
                      struct str value, void *ret, uint64_t *given);
 
+/* Whether a text can be the value of a field, which `label` names in the error: for an option whose
+ * text is sent on as it is, also of kinds that are JSON. */
+int fields_check_text(const struct field *field, const char *label, struct str text,
+                      struct redrive_err *err);
+
+/* Writes such a text as a member of an object that is read by the table of the field. */
+void fields_write_text(const struct field *field, struct str text, struct json_writer *w);
+
 #endif

@@ -16,6 +16,9 @@ static int decode(struct field_reader *r, const struct field *f, size_t max, str
         return field_wrong_type(r, f);
     if (json_read_string(&r->json, &s) < 0)
         return field_not_json(r);
+    *ret = s.raw;
+    if (!s.escaped)
+        return s.raw.len > max ? field_too_long(r, f, REDRIVE_E_TOO_BIG) : 0;
     RELEASED_BY(buf_release) struct buf text = BUF_MAX(max);
     int rc = json_unescape(s, &text);
     if (rc == REDRIVE_E_TOO_BIG)
@@ -47,7 +50,7 @@ static int text_read(struct field_reader *r, const struct field *f, void *to)
     struct str text = {0};
     int rc = field_read_text(r, f, longest(f), &text);
     if (rc == 0)
-        *(const char **)to = field_reads_text(r) ? arena_dup(r->arena, text) : text.ptr;
+        *(const char **)to = arena_dup(r->arena, text);
     return rc == 0 && r->arena->failed ? err_nomem(r->err) : rc;
 }
 
@@ -104,6 +107,8 @@ const struct field_kind FIELD_WORDING = {
     .name = "string", .read = wording_read, .expects = "a text"};
 const struct field_kind FIELD_NAME = {
     .name = "string", .read = name_read, .expects = NAME_EXPECTED};
+const struct field_kind FIELD_QUEUE = {
+    .name = "string", .read = queue_read, .expects = NAME_EXPECTED};
 
 /* ---- Lists of names -------------------------------------------------------------------------- */
 

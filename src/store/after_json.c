@@ -78,21 +78,3 @@ int after_read_json(struct str json, struct arena *arena, const struct job_after
     *ret = after;
     return rc;
 }
-
-void after_write_json(struct json_writer *w, const struct job_spec *spec)
-{
-    if (spec->n_after == 0)
-        return;
-    json_open_array(w, "after");
-    for (size_t i = 0; i < spec->n_after; i++) {
-        const struct job_after *after = &spec->after[i];
-        json_begin_object(w);
-        json_field_string(w, "id", after->id);
-        if (after->rule.on != AFTER_SUCCESS)
-            json_field_cstr(w, "on", after_on_name(after->rule.on));
-        if (after->rule.on_dead != AFTER_DEAD_WAIT)
-            json_field_cstr(w, "on_dead", after_dead_name(after->rule.on_dead));
-        json_end_object(w);
-    }
-    json_end_array(w);
-}

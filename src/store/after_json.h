@@ -2,7 +2,6 @@
 #ifndef STORE_AFTER_JSON_H
 #define STORE_AFTER_JSON_H
 
-#include "base/json/writer.h"
 #include "base/mem/arena.h"
 #include "store/job.h"
 
@@ -11,8 +10,5 @@
  * or in the text. */
 int after_read_json(struct str json, struct arena *arena, const struct job_after **ret,
                     size_t *ret_n, struct redrive_err *err);
-
-/* Writes the member, unless the job waits for none. */
-void after_write_json(struct json_writer *w, const struct job_spec *spec);
 
 #endif

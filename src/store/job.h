@@ -59,6 +59,7 @@ struct job_spec {
     struct str service;
     struct str unique_key;
     bool unique_forever;      /* the first ever, even after its row is retired */
+    bool payload_is_json;     /* for submit only: the engine need not look whether it is */
     struct str policy;        /* JSON of a per-job override and of the job's traceparent
                                  (core/trace/context.h), or absent */
     struct str breaker_key;   /* which breaker it meets; absent: none */

@@ -70,12 +70,13 @@ def test_wait_prints_the_result(redrive, tmp_path, output, text, value):
     assert json.loads(again.stdout) == {"id": "a", "state": "completed", "existed": True, "result": value}
 
 
-def test_a_result_is_given_byte_for_byte(redrive, tmp_path):
+def test_a_result_that_is_no_utf_8_is_exported_byte_for_byte(redrive, tmp_path):
+    """The operation that `--wait` asks answers with JSON, which has U+FFFD in its place."""
     configure(tmp_path, "tasks: {echo: {run: {exec: [printf, '\\377\\001 bin']}}}\n")
     assert redrive("enqueue", "echo", "--id", "a", cwd=tmp_path).returncode == 0
     assert redrive("work", "--until-idle", cwd=tmp_path).returncode == 0
     shown = subprocess.run([redrive.binary, "enqueue", "echo", "--id", "a", "--wait", "50s"], cwd=tmp_path, capture_output=True)
-    assert shown.stdout == b"a\ncompleted\n\xff\x01 bin\n"
+    assert shown.stdout.decode() == "a\ncompleted\n\ufffd\x01 bin\n"
     rows = subprocess.run([redrive.binary, "jobs", "export", "--format", "csv"], cwd=tmp_path, capture_output=True)
     assert rows.stdout.endswith(b",\xff\x01 bin\r\n")
 
@@ -130,3 +131,33 @@ def test_a_store_without_permission_is_explained(redrive, tmp_path):
         tmp_path.chmod(0o700)
     assert result.returncode == 1
     assert "ermission denied" in result.stderr
+
+
+def error_of(result):
+    assert result.returncode == 1, result
+    return json.loads(result.stderr.splitlines()[-1])["error"]
+
+
+def test_lines_stop_where_the_breaker_opens(redrive, tmp_path):
+    """No other line would be taken either; what was done before is said."""
+    configure(tmp_path, "tasks: {pay: {breaker: {on_open: reject}}}\n")
+    assert redrive("enqueue", "pay", "1", cwd=tmp_path).returncode == 0
+    assert redrive("breakers", "trip", "pay", cwd=tmp_path).returncode == 0
+    (tmp_path / "lines").write_text("1\n2\n3\n")
+    error = error_of(redrive("enqueue", "pay", "--lines", "--from", "lines", "--json", cwd=tmp_path))
+    assert (error["code"], error["message"]) == ("BREAKER_OPEN", "stopped at line 1: circuit breaker 'pay' is open")
+    assert error["hint"] == "no job was made; go on with line 1"
+
+
+def test_lines_stop_where_the_store_fails(redrive, tmp_path):
+    """A trigger lets the third batch fail, as a full disk would."""
+    assert redrive("enqueue", "t", cwd=tmp_path).returncode == 0
+    with sqlite3.connect(tmp_path / "redrive.db") as db:
+        db.execute("CREATE TRIGGER full BEFORE INSERT ON specs WHEN (SELECT count(*) FROM specs) > 2500 "
+                   "BEGIN SELECT RAISE(ABORT, 'full'); END")
+    (tmp_path / "lines").write_text("".join(f"{n}\n" for n in range(5000)))
+    result = redrive("enqueue", "t", "--lines", "--from", "lines", "--json", cwd=tmp_path)
+    error = error_of(result)
+    assert error["message"].startswith("stopped at line 2001: ")
+    assert error["hint"].startswith("the jobs of the lines before it are there; from line 2001 on: ")
+    assert [json.loads(line)["line"] for line in result.stdout.splitlines()] == list(range(1, 2001))

@@ -307,6 +307,45 @@ def test_a_change_whose_answer_is_lost_is_not_sent_again():
         assert len(posts) == 1, (posts, error)
 
 
+def test_lines_stop_where_the_server_cannot_go_on(tmp_path):
+    """As on a store: what was taken before is said, and from which line on to go on."""
+    session = json.dumps({"name": "x", "tenant": "default", "version": "0.1.0", "at": "2026-01-01T00:00:00.000Z"}).encode()
+    away = json.dumps({"type": "urn:redrive:io", "status": 503, "detail": "the store is away"}).encode()
+
+    class Tired(http.server.BaseHTTPRequestHandler):
+        protocol_version = "HTTP/1.1"
+        posts = 0
+
+        def answer(self, status, body):
+            self.send_response(status)
+            self.send_header("Content-Length", str(len(body)))
+            self.end_headers()
+            self.wfile.write(body)
+
+        def do_GET(self):
+            self.answer(200, session if self.path == "/v1/session" else b'{"items":[]}')
+
+        def do_POST(self):
+            n = len(json.loads(self.rfile.read(int(self.headers["Content-Length"]))))
+            Tired.posts += 1
+            items = [{"id": f"{Tired.posts}-{i}", "state": "queued", "existed": False} for i in range(n)]
+            if Tired.posts < 3:
+                self.answer(201, json.dumps({"items": items}).encode())
+            else:
+                self.answer(503, away)
+
+        def log_message(self, *_):
+            pass
+
+    (tmp_path / "lines").write_text("1\n" * 5000)
+    with server_of(Tired) as url:
+        result = run("--server", url, "enqueue", "t", "--lines", "--from", str(tmp_path / "lines"), "--json")
+    error = error_of(result)
+    assert (error["code"], error["message"]) == ("IO", "stopped at line 2001: the store is away")
+    assert error["hint"] == "the jobs of the lines before it are there; go on with line 2001"
+    assert len(result.stdout.splitlines()) == 2000 and Tired.posts == 3
+
+
 def test_a_certificate_of_its_own_is_trusted_when_it_is_named(tmp_path):
     subprocess.run(["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes",
                     "-days", "2", "-subj", "/CN=own", "-addext", "subjectAltName=IP:127.0.0.1",

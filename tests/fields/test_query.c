@@ -96,6 +96,44 @@ TEST(what_is_not_utf_8_is_refused)
     assert_string_equal(err.message, "task: it is not UTF-8");
 }
 
+/* ---- Texts that are sent on ------------------------------------------------------------------ */
+
+static const struct field PRIORITY = {"priority", &FIELD_INT, .min = -100, .max = 100};
+static const struct field POLICY = {"retry", &FIELD_OBJECT};
+
+static void refuse(const struct field *field, const char *text, const char *message)
+{
+    err = (struct redrive_err){0};
+    assert_true(fields_check_text(field, "--option", str_of(text), &err) < 0);
+    assert_string_equal(err.message, message);
+}
+
+TEST(a_text_that_is_sent_on_is_a_value_of_its_field)
+{
+    assert_int_equal(fields_check_text(&PRIORITY, "-p", STR("-100"), &err), 0);
+    assert_int_equal(fields_check_text(&POLICY, "--retry", STR(" {} "), &err), 0);
+    refuse(&PRIORITY, "101", "--option: '101' is out of range");
+    assert_string_equal(err.detail, "expected a whole number from -100 to 100");
+    refuse(&PRIORITY, "", "--option: it is empty");
+    refuse(&PRIORITY, "\xff", "--option: it is not UTF-8");
+    refuse(&POLICY, "[]", "--option: it is an array");
+    refuse(&POLICY, "{} {}", "--option: it is not JSON");
+}
+
+TEST(a_text_that_is_sent_on_is_written_as_its_field_is_read)
+{
+    RELEASED_BY(buf_release) struct buf out = BUF_MAX(1024);
+    struct json_writer w;
+    json_writer_init(&w, &out);
+    json_begin_object(&w);
+    fields_write_text(&PRIORITY, STR("7"), &w);
+    fields_write_text(&POLICY, STR("{\"a\":1}"), &w);
+    fields_write_text(&FIELDS[0], STR("7 \"x\""), &w);
+    json_end_object(&w);
+    assert_string_equal(buf_cstr(&out),
+                        "{\"priority\":7,\"retry\":{\"a\":1},\"task\":\"7 \\\"x\\\"\"}");
+}
+
 TEST_MAIN(argc, argv)
 {
     return check_run(NULL, teardown);

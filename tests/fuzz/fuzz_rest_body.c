@@ -4,7 +4,7 @@
 
 #include "base/json/json.h"
 #include "engine/verbs/settle.h"
-#include "server/rest/body/job.h"
+#include "api/new_job.h"
 #include "api/job_query.h"
 #include "server/rest/body/work.h"
 
@@ -21,19 +21,21 @@ static void check_failed(const struct redrive_err *err, const char *field)
     FUZZ_CHECK(strlen(field) < FIELD_PLACE_MAX);
 }
 
-static void try_jobs(struct str text, struct str key, struct arena *arena)
+static void try_jobs(struct str text, bool are_options, struct arena *arena)
 {
+    const struct new_jobs_input input = {
+        .text = text, .tenant = STR("x"), .now_ms = NOW_MS, .are_options = are_options};
     struct redrive_err err = {0};
-    struct job_body body;
-    if (job_body_read(text, STR("x"), key, NOW_MS, arena, &body, &err) < 0) {
-        check_failed(&err, body.field);
+    struct new_jobs jobs;
+    if (new_jobs_read(&input, arena, &jobs, &err) < 0) {
+        check_failed(&err, jobs.field);
         return;
     }
-    FUZZ_CHECK(body.n <= JOB_BODY_MAX && (body.is_array || body.n == 1));
-    for (size_t i = 0; i < body.n; i++) {
-        const struct job_spec *spec = &body.specs[i];
+    FUZZ_CHECK(jobs.n > 0 && jobs.n <= NEW_JOBS_MAX && (jobs.is_array || jobs.n == 1));
+    for (size_t i = 0; i < jobs.n; i++) {
+        const struct job_spec *spec = &jobs.specs[i];
         FUZZ_CHECK(str_is(spec->tenant, "x") && is_name(spec->task));
-        FUZZ_CHECK(spec->id.len <= FIELD_NAME_MAX && (!key.ptr || spec->id.len > 0));
+        FUZZ_CHECK(spec->id.len <= FIELD_NAME_MAX);
         FUZZ_CHECK(spec->priority >= -100 && spec->priority <= 100);
         FUZZ_CHECK(!spec->payload.ptr || json_check(spec->payload, NULL, NULL) == 0);
     }
@@ -83,8 +85,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     struct str text = {(const char *)data, size};
     struct arena arena;
     arena_init(&arena);
-    try_jobs(text, (struct str){NULL, 0}, &arena);
-    try_jobs(text, STR("key"), &arena);
+    try_jobs(text, false, &arena);
+    try_jobs(text, true, &arena);
     try_work(text, &arena);
     try_query(text, &arena);
     arena_release(&arena);

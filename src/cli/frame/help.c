@@ -202,7 +202,7 @@ static void option_as_json(struct json_writer *w, const struct field *o)
     json_begin_object(w);
     json_field_cstr(w, "name", o->name);
     json_field_cstr(w, "letter", o->letter ? letter : NULL);
-    json_field_cstr(w, "type", o->kind->name);
+    json_field_cstr(w, "type", (o->sets && !o->kind->is_list ? o->sets : o)->kind->name);
     json_field_bool(w, "negatable", o->negatable);
     json_field_cstr(w, "placeholder", o->placeholder);
     json_field_cstr(w, "help", o->help);

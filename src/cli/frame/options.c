@@ -50,9 +50,13 @@ int option_store(const struct field *option, void *values, const char *label, co
     fields_query_open(&r, 0, NULL, 0, err);
     r.text = str_of(text);
     assert(!option->kind->is_json);
-    int rc = !*text && option->kind != &OPTION_STRINGS
-                 ? value_is_empty(&r, &named)
-                 : option->kind->read(&r, &named, (char *)values + option->offset);
+    int rc = 0;
+    if (!*text && option->kind != &OPTION_STRINGS)
+        rc = value_is_empty(&r, &named);
+    else if (option->sets)
+        rc = fields_check_text(option->sets, label, r.text, err);
+    if (rc == 0)
+        rc = option->kind->read(&r, &named, (char *)values + option->offset);
     if (rc == 0 || rc == REDRIVE_E_NOMEM)
         return rc;
     if (err)

@@ -17,6 +17,24 @@ struct object object_of(struct str json, struct arena *arena)
     return (struct object){n > 0 ? members : NULL, n, arena};
 }
 
+int object_read_array(struct json_reader *r, struct arena *arena, struct object **ret,
+                      size_t *ret_n)
+{
+    int rc = json_enter_array(r);
+    while (rc == 0 && (rc = json_next_item(r)) > 0) {
+        struct json_member *members = NULL;
+        size_t n = 0;
+        struct object *grown = page_grow(arena, *ret, *ret_n, sizeof *grown);
+        if (!grown)
+            return REDRIVE_E_NOMEM;
+        rc = json_peek(r) == JSON_TYPE_OBJECT ? json_read_object(r, arena, &members, &n)
+                                              : json_skip(r, NULL);
+        grown[(*ret_n)++] = (struct object){n > 0 ? members : NULL, n, arena};
+        *ret = grown;
+    }
+    return rc;
+}
+
 /* The value of a member; absent: it is not there. */
 static struct str value_of(const struct object *o, const char *name)
 {
@@ -37,7 +55,9 @@ static bool find(const struct object *o, const char *name, struct json_reader *r
 struct str object_text(const struct object *o, const char *name)
 {
     struct json_reader r;
-    struct str text = {0};
+    struct str text = value_of(o, name);
+    if (text.len >= 2 && text.ptr[0] == '"' && !memchr(text.ptr, '\\', text.len))
+        return (struct str){text.ptr + 1, text.len - 2};
     return find(o, name, &r) && json_read_text(&r, o->arena, &text) == 0 ? text : (struct str){0};
 }
 
@@ -57,9 +77,7 @@ double object_double(const struct object *o, const char *name, double otherwise)
 
 bool object_bool(const struct object *o, const char *name)
 {
-    struct json_reader r;
-    bool truth = false;
-    return find(o, name, &r) && json_read_bool(&r, &truth) == 0 && truth;
+    return str_is(value_of(o, name), "true");
 }
 
 int64_t object_time(const struct object *o, const char *name)
@@ -82,19 +100,10 @@ struct object object_object(const struct object *o, const char *name)
 size_t object_objects(const struct object *o, const char *name, struct object **ret)
 {
     RELEASED_BY(json_reader_release) struct json_reader r;
-    struct object *objects = NULL;
-    struct str value;
     size_t n = 0;
-    if (!find(o, name, &r) || json_peek(&r) != JSON_TYPE_ARRAY || json_enter_array(&r) < 0)
-        return 0;
-    while (json_next_item(&r) > 0 && json_skip(&r, &value) == 0) {
-        struct object *grown = page_grow(o->arena, objects, n, sizeof *objects);
-        if (!grown)
-            break;
-        objects = grown;
-        objects[n++] = object_of(value, o->arena);
-    }
-    *ret = objects;
+    *ret = NULL;
+    if (find(o, name, &r) && json_peek(&r) == JSON_TYPE_ARRAY)
+        (void)object_read_array(&r, o->arena, ret, &n);
     return n;
 }
 

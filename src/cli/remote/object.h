@@ -23,6 +23,11 @@ extern const struct json_limits OBJECT_LIMITS;
  * follows, the arena has failed. */
 struct object object_of(struct str json, struct arena *arena);
 
+/* The objects of the array that a reader comes to, added to those that there are; another value
+ * gives an empty one. 0 or what the reader says. */
+int object_read_array(struct json_reader *r, struct arena *arena, struct object **ret,
+                      size_t *ret_n);
+
 struct str object_text(const struct object *o, const char *name); /* not there: absent */
 int64_t object_int(const struct object *o, const char *name);     /* not there: 0 */
 double object_double(const struct object *o, const char *name, double otherwise);

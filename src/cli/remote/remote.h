@@ -15,7 +15,6 @@
 #include "base/text/buf.h"
 #include "cli/frame/cli.h"
 #include "cli/remote/unpack.h"
-#include "engine/verbs/submit.h"
 #include "run/http/client.h"
 
 struct remote;
@@ -72,10 +71,6 @@ int remote_get_list(struct remote *remote, const char *path, const struct unpack
 int remote_job_change(struct remote *remote, const char *method, const char *before, struct str id,
                       const char *after, struct str body, enum redrive_state *ret_state,
                       struct redrive_err *err);
-
-/* Submits jobs, all of them or none. The ids are copied into the arena. */
-int remote_submit(struct remote *remote, const struct job_spec *specs, size_t n,
-                  struct submit_answer *ret, struct arena *arena, struct redrive_err *err);
 
 /* The tasks that a server knows: those of its configuration, and those that have had jobs. */
 struct remote_task {

@@ -144,12 +144,45 @@ static int change_here(struct session *session, const struct ask *ask, struct an
     return rc == 0 && buf_failed(&ret->text) ? err_nomem(err) : rc;
 }
 
+static int change(struct session *session, const struct ask *ask, struct answer *ret,
+                  struct redrive_err *err)
+{
+    return session->remote ? call_there(session->remote, ask, ret, err)
+                           : change_here(session, ask, ret, err);
+}
+
 int answer_change(struct session *session, const struct ask *ask, struct answer *ret,
                   struct redrive_err *err)
 {
-    int rc = session->remote ? call_there(session->remote, ask, ret, err)
-                             : change_here(session, ask, ret, err);
+    int rc = change(session, ask, ret, err);
     return rc < 0 || ret->status == 204 ? rc : read_object(session, ret, err);
+}
+
+static int read_many(struct json_reader *r, struct arena *arena, struct object **ret, size_t *ret_n)
+{
+    struct json_string key;
+    int rc = json_enter_object(r);
+    while (rc == 0 && (rc = json_next_key(r, &key)) > 0)
+        rc = json_string_is(key, "items") ? object_read_array(r, arena, ret, ret_n)
+                                          : json_skip(r, NULL);
+    return rc == 0 ? json_end(r) : rc;
+}
+
+int answer_change_many(struct session *session, const struct ask *ask, struct answer *ret,
+                       struct object **ret_objects, size_t *ret_n, struct redrive_err *err)
+{
+    struct json_reader r;
+    struct redrive_err why = {0};
+    *ret_objects = NULL;
+    *ret_n = 0;
+    int rc = change(session, ask, ret, err);
+    if (rc < 0)
+        return rc;
+    json_reader_init(&r, buf_str(&ret->text), &OBJECT_LIMITS);
+    rc = read_many(&r, &ret->arena, ret_objects, ret_n);
+    (void)json_error(&r, &why);
+    json_reader_release(&r);
+    return rc < 0 ? cannot_read(session, &why, err) : 0;
 }
 
 void answer_release(struct answer *answer)

@@ -49,6 +49,9 @@ int answer_read(const struct session *session, const struct operation *operation
 /* The same of a change, whose answer is one object, or nothing (204). */
 int answer_change(struct session *session, const struct ask *ask, struct answer *ret,
                   struct redrive_err *err);
+/* The same of a change of many things, {"items":[…]}: their objects are the answer's. */
+int answer_change_many(struct session *session, const struct ask *ask, struct answer *ret,
+                       struct object **ret_objects, size_t *ret_n, struct redrive_err *err);
 void answer_release(struct answer *answer);
 
 /* ---- Lists in pages --------------------------------------------------------------------------

@@ -41,6 +41,7 @@ static int refuse_parent(struct submit_op *op, size_t i, int code, struct str id
                   (int)(id.len < NAME_SHOWN ? id.len : NAME_SHOWN), id.ptr, what);
     if (hint)
         err_hint(&why, "%s", hint);
+    op->answers[i].member = "after";
     return submit_refuse_now(op, i, &why);
 }
 
@@ -50,6 +51,7 @@ static void refuse_count(struct submit_op *op, size_t i)
     (void)err_set(&why, REDRIVE_E_RANGE, "after: a job waits for at most %d others, not %zu",
                   AFTER_MAX, op->specs[i].n_after);
     err_hint(&why, "let groups of them have a job each that waits for the group");
+    op->answers[i].member = "after";
     (void)submit_refuse_now(op, i, &why);
 }
 

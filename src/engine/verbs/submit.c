@@ -40,9 +40,12 @@ static int complete(const struct engine *e, struct submit_op *op, size_t i,
                     const struct config_task *task, struct redrive_err *err)
 {
     struct job_spec *spec = &op->specs[i];
+    struct submit_answer *a = &op->answers[i];
     int rc = submit_check_form(op->config, e->options.payload_max_bytes, spec, err);
-    if (rc == 0)
-        rc = read_policy_once(e, op, i, task, err);
+    if (rc < 0)
+        a->member = rc == REDRIVE_E_UNKNOWN ? "task" : "payload";
+    if (rc == 0 && (rc = read_policy_once(e, op, i, task, err)) < 0)
+        a->member = "retry";
     if (rc < 0)
         return rc;
     if (spec->tenant.len == 0)
@@ -54,30 +57,6 @@ static int complete(const struct engine *e, struct submit_op *op, size_t i,
     if (rc == 0 && spec->limit_key.len == 0)
         rc = key_of_limit(task, spec, &op->arena, &spec->limit_key, err);
     return rc;
-}
-
-/* Few jobs are refused, so an answer has no error of its own until it needs one: it is a kilobyte.
- */
-static int refuse_in(struct arena *arena, struct submit_answer *a, const struct redrive_err *why)
-{
-    static const struct redrive_err NO_MEMORY = {REDRIVE_E_NOMEM, "out of memory", "", ""};
-    struct redrive_err *err = arena_alloc(arena, sizeof *err);
-    if (err)
-        *err = *why;
-    a->err = err ? err : &NO_MEMORY;
-    a->code = a->err->code;
-    return a->code;
-}
-
-int submit_refuse(struct submit_op *op, size_t i, const struct redrive_err *why)
-{
-    op->answers[i].invalid = true;
-    return refuse_in(&op->arena, &op->answers[i], why);
-}
-
-int submit_refuse_now(struct submit_op *op, size_t i, const struct redrive_err *why)
-{
-    return refuse_in(&op->result, &op->answers[i], why);
 }
 
 /* A job with a policy of its own takes no part: its client has decided. So does not one that has
@@ -96,8 +75,10 @@ static int check_all(const struct engine *e, struct submit_op *op, size_t i,
     struct submit_answer *a = &op->answers[i];
     spec->max_attempts = 0;
     int rc = submit_check_names(spec, err);
-    if (rc < 0)
+    if (rc < 0) {
+        a->member = "task";
         return rc;
+    }
     const struct config_task *task = engine_task_by(e, op->config, spec->task);
     a->open = open_parts(task, spec);
     a->experiment = experiment_of(task, spec);
@@ -106,6 +87,7 @@ static int check_all(const struct engine *e, struct submit_op *op, size_t i,
         return rc;
     rc = submit_check_there(task, spec->payload, err);
     a->lacks_payload = rc < 0;
+    a->member = rc < 0 ? "payload" : NULL;
     return rc;
 }
 
@@ -151,8 +133,10 @@ static int fill_in(const struct engine *e, struct submit_op *op, size_t i, struc
         return rc;
     /* A policy of its own may be wrong on top of the published one. */
     struct redrive_err why;
-    if (submit_read_policy(task, spec, &why) < 0)
+    if (submit_read_policy(task, spec, &why) < 0) {
+        op->answers[i].member = "retry";
         (void)submit_refuse(op, i, &why);
+    }
     return 0;
 }
 
@@ -162,6 +146,8 @@ static size_t refuse_some(const struct engine *e, struct submit_op *op)
     size_t refused = 0;
     for (size_t i = 0; i < op->n; i++) {
         struct submit_answer *a = &op->answers[i];
+        if (!a->invalid)
+            a->member = NULL;
         if (!a->invalid || (op->records && a->lacks_payload))
             a->code = 0;
         if (a->code == 0 && is_rejected(e, &op->specs[i])) {

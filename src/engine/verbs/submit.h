@@ -42,6 +42,8 @@
  * Fills in max_attempts. */
 int submit_check(const struct config *config, const struct config_task *task,
                  size_t payload_max_bytes, struct job_spec *spec, struct redrive_err *err);
+/* Whether the payload is JSON, and no larger than it may be. */
+int submit_check_payload(size_t max_bytes, struct str payload, struct redrive_err *err);
 
 enum submit_open {
     SUBMIT_OPEN_QUEUE = 1 << 0,
@@ -54,6 +56,7 @@ enum submit_open {
 struct submit_answer {
     int code;                            /* 0, or why it was refused */
     const struct redrive_err *err;       /* the same in words; set when the code is negative */
+    const char *member;                  /* of POST /v1/jobs that is at fault; NULL: none of them */
     bool invalid;                        /* refused before the store was asked */
     bool lacks_payload;                  /* for no other reason than that */
     bool existed;                        /* no new job: this one stands for it */
@@ -85,6 +88,9 @@ struct submit_op {
 int submit_op_init(struct submit_op *op, const struct engine *engine, const struct job_spec *specs,
                    size_t n, struct redrive_err *err);
 void submit_op_release(struct submit_op *op);
+
+/* The first job that was refused for a reason of its own, after the operation; n: there is none. */
+size_t submit_first_refused(const struct submit_op *op);
 
 /* Refuses a job before the operation is applied; `why` is copied. Returns its code. */
 int submit_refuse(struct submit_op *op, size_t i, const struct redrive_err *why);

@@ -1,4 +1,4 @@
-/* submit_check.c - what can be said about a new job without a store. */
+/* submit_check.c - what can be said about a new job without a store, and refusals. */
 #include "engine/verbs/submit.h"
 
 #include "base/err.h"
@@ -36,17 +36,24 @@ int submit_check_names(const struct job_spec *spec, struct redrive_err *err)
     return rc < 0 || spec->queue.len == 0 ? rc : name_check_queue(spec->queue, err);
 }
 
-static int check_payload(size_t max_bytes, struct str payload, struct redrive_err *err)
+static int check_size(size_t max_bytes, struct str payload, struct redrive_err *err)
+{
+    if (payload.len <= max_bytes)
+        return 0;
+    int rc = err_set(err, REDRIVE_E_TOO_BIG, "the payload is over %zu bytes", max_bytes);
+    err_detail(err, "it has %zu bytes", payload.len);
+    err_hint(err, "keep large data elsewhere and submit where it is");
+    return rc;
+}
+
+int submit_check_payload(size_t max_bytes, struct str payload, struct redrive_err *err)
 {
     const struct json_limits limits = {.max_bytes = max_bytes};
-    struct redrive_err why = {0};
-    if (payload.len > max_bytes) {
-        int rc = err_set(err, REDRIVE_E_TOO_BIG, "the payload is over %zu bytes", max_bytes);
-        err_detail(err, "it has %zu bytes", payload.len);
-        err_hint(err, "keep large data elsewhere and submit where it is");
+    struct redrive_err why;
+    int rc = check_size(max_bytes, payload, err);
+    if (rc < 0 || payload.len == 0)
         return rc;
-    }
-    int rc = payload.len == 0 ? 0 : json_check(payload, &limits, &why);
+    rc = json_check(payload, &limits, &why);
     if (rc < 0) {
         (void)err_set(err, rc, "the payload is not JSON");
         err_detail(err, "%s", why.message);
@@ -111,7 +118,8 @@ int submit_check_form(const struct config *config, size_t payload_max_bytes,
     if (config && config->strict_tasks && !*config_task(config, spec->task)->name)
         rc = refuse_unknown(config, spec->task, err);
     if (rc == 0)
-        rc = check_payload(payload_max_bytes, spec->payload, err);
+        rc = spec->payload_is_json ? check_size(payload_max_bytes, spec->payload, err)
+                                   : submit_check_payload(payload_max_bytes, spec->payload, err);
     if (rc == 0)
         rc = check_numbers(spec, err);
     return rc;
@@ -126,4 +134,38 @@ int submit_check(const struct config *config, const struct config_task *task,
     if (rc == 0)
         rc = submit_read_policy(task, spec, err);
     return rc == 0 ? submit_check_there(task, spec->payload, err) : rc;
+}
+
+/* ---- Refusals -------------------------------------------------------------------------------- */
+
+/* Few jobs are refused, so an answer has no error of its own until it needs one: it is a kilobyte.
+ */
+static int refuse_in(struct arena *arena, struct submit_answer *a, const struct redrive_err *why)
+{
+    static const struct redrive_err NO_MEMORY = {REDRIVE_E_NOMEM, "out of memory", "", ""};
+    struct redrive_err *err = arena_alloc(arena, sizeof *err);
+    if (err)
+        *err = *why;
+    a->err = err ? err : &NO_MEMORY;
+    a->code = a->err->code;
+    return a->code;
+}
+
+int submit_refuse(struct submit_op *op, size_t i, const struct redrive_err *why)
+{
+    op->answers[i].invalid = true;
+    return refuse_in(&op->arena, &op->answers[i], why);
+}
+
+int submit_refuse_now(struct submit_op *op, size_t i, const struct redrive_err *why)
+{
+    return refuse_in(&op->result, &op->answers[i], why);
+}
+
+size_t submit_first_refused(const struct submit_op *op)
+{
+    size_t i = 0;
+    while (i < op->n && (op->answers[i].code == 0 || op->answers[i].code == REDRIVE_E_CANCELLED))
+        i++;
+    return i;
 }

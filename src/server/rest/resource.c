@@ -6,6 +6,7 @@
 #include <stdio.h>
 
 #include "base/err.h"
+#include "base/text/encode.h"
 #include "base/time/clock.h"
 #include "server/auth/auth.h"
 #include "server/bulk_runs.h"
@@ -207,6 +208,17 @@ void rest_send_empty(struct rest_call *call, int status)
 {
     buf_release(&call->body);
     reply(call, status, NULL);
+}
+
+void kit_add_location(struct rest_call *call, struct str id)
+{
+    RELEASED_BY(buf_release) struct buf path = BUF_MAX(4 * FIELD_NAME_MAX);
+    buf_puts(&path, "/v1/jobs/");
+    percent_encode(id, &path);
+    const char *copy =
+        buf_failed(&path) ? NULL : arena_dup(http_arena(call->request), buf_str(&path));
+    if (copy)
+        rest_header(call, "Location", copy);
 }
 
 #define FAILED_READ_EVERY_MS 30000

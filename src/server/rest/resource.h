@@ -40,4 +40,7 @@ void kit_stop_run(struct rest_call *call, const char *what);
  * answered. */
 bool kit_parameter(struct rest_call *call, const struct field *field, void *ret);
 
+/* Adds the header that says where a job can be looked at. */
+void kit_add_location(struct rest_call *call, struct str id);
+
 #endif

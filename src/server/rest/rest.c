@@ -258,7 +258,11 @@ static void end_change(struct rest_call *call, struct op *op)
     struct api_change *change = (struct api_change *)((char *)op - offsetof(struct api_change, op));
     struct redrive_err err = {0};
     const char *field = NULL;
+    if (call->route->after)
+        call->route->after(call, change);
     int rc = api_end(change, rest_json(call), &field, &err);
+    if (rc == API_ANSWERED && change->job_id.ptr)
+        kit_add_location(call, change->job_id);
     if (rc < 0)
         rest_fail(call, &err, field);
     else if (rc == API_GOES_ON)
@@ -278,6 +282,8 @@ static void run_change(struct rest_call *call, struct api_context *context)
         return;
     if (operation->parameter)
         context->name = http_query(call->request, operation->parameter);
+    if (call->route->before)
+        call->route->before(call, context->input);
     if (api_begin(operation, context, change, &err) < 0)
         kit_fail(call, &err, context->input->at_fault);
     else

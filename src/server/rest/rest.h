@@ -55,6 +55,10 @@ struct rest_route {
     /* In place of what is its own: method and scope are those of the operation, the path unless the
      * route has another, and the answer unless the route has an `own_run`. */
     const struct operation *operation;
+    /* Of a change: adds headers of the request to its input; looks at it when it has been
+     * committed. NULL: there is nothing to do. */
+    void (*before)(struct rest_call *call, struct api_input *input);
+    void (*after)(struct rest_call *call, const struct api_change *change);
 };
 
 static inline enum http_method rest_route_method(const struct rest_route *route)
@@ -100,8 +104,9 @@ struct rest_call {
     struct json_writer writer;
     struct http_header headers[REST_MAX_HEADERS];
     size_t n_headers;
-    bool is_refused; /* its token, or the lack of one */
-    bool is_dry_run; /* counts what it would change: not an action for the audit log */
+    bool is_refused;         /* its token, or the lack of one */
+    bool is_dry_run;         /* counts what it would change: not an action for the audit log */
+    struct trace_span *span; /* of the request; NULL: it is none */
     void (*then)(struct rest_call *call, struct op *op);
 };
 

@@ -2,20 +2,17 @@
  * good, as dead letters of a store. */
 #include "cli/commands/commands.h"
 
-#include <stdio.h>
 #include <string.h>
 #include <unistd.h>
 
+#include "api/new_job.h"
 #include "base/err.h"
 #include "base/os/file.h"
 #include "base/time/clock.h"
 #include "cli/output/term.h"
-#include "cli/remote/remote.h"
-#include "cli/shared/session.h"
-#include "engine/verbs/submit.h"
-#include "server/rest/body/job.h"
+#include "cli/shared/answer.h"
 
-/* As a server takes them: a job with its error, or up to JOB_BODY_MAX of them. */
+/* As a server takes them: a job with its error, or up to NEW_JOBS_MAX of them. */
 #define INPUT_MAX_BYTES (16u * 1024 * 1024)
 
 struct add_options {
@@ -38,10 +35,10 @@ static int read_input(const char *path, struct buf *text, struct redrive_err *er
 }
 
 /* A job that has not failed belongs into a queue: `redrive enqueue` puts it there. */
-static int check_all_failed(const struct job_body *body, struct redrive_err *err)
+static int check_all_failed(const struct new_jobs *jobs, struct redrive_err *err)
 {
-    for (size_t i = 0; i < body->n; i++) {
-        if (body->specs[i].failed)
+    for (size_t i = 0; i < jobs->n; i++) {
+        if (jobs->specs[i].failed)
             continue;
         (void)err_set(err, REDRIVE_E_INVALID, "job %zu does not say how it has failed", i + 1);
         err_hint(err, "give it a member such as \"failed\": {\"class\": \"network\", \"message\": "
@@ -51,115 +48,79 @@ static int check_all_failed(const struct job_body *body, struct redrive_err *err
     return 0;
 }
 
-static int read_letters(struct cli *cli, const struct add_options *o, struct buf *text,
-                        struct arena *arena, struct job_body *ret, struct redrive_err *err)
+/* Reads the letters as the operation will: what is wrong with them makes no store. */
+static int check_letters(struct str text, struct redrive_err *err)
 {
-    const char *path = cli->invocation.n_args > 0 ? cli->invocation.args[0] : NULL;
-    int rc = read_input(path, text, err);
-    if (rc < 0)
-        return rc;
-    rc = job_body_read(buf_str(text), str_of(o->tenant), (struct str){0}, clock_wall_ms(), arena,
-                       ret, err);
-    if (rc < 0 && ret->field[0] && !err->detail[0])
-        err_detail(err, "member %s", ret->field);
-    return rc == 0 ? check_all_failed(ret, err) : rc;
+    const struct new_jobs_input input = {.text = text, .now_ms = clock_wall_ms()};
+    RELEASED_BY(arena_release) struct arena arena = {0};
+    struct new_jobs jobs;
+    int rc = new_jobs_read(&input, &arena, &jobs, err);
+    return rc == 0 ? check_all_failed(&jobs, err) : rc;
 }
 
 /* ---- What became of them --------------------------------------------------------------------- */
 
-struct added {
-    const struct submit_answer *answers;
-    size_t n;
-};
-
+/* Of one letter that was no array the answer is no list. */
 static void added_as_json(struct json_writer *w, const void *thing)
 {
-    const struct added *added = thing;
-    json_begin_object(w);
-    json_key(w, "items");
-    json_begin_array(w);
-    for (size_t i = 0; i < added->n; i++) {
+    const struct answer *answer = thing;
+    const bool is_list = object_json(&answer->object, "items").ptr != NULL;
+    if (!is_list) {
         json_begin_object(w);
-        json_field_string(w, "id", added->answers[i].id);
-        json_field_cstr(w, "state", redrive_state_name(added->answers[i].state));
-        json_field_bool(w, "existed", added->answers[i].existed);
+        json_open_array(w, "items");
+    }
+    json_put_raw(w, buf_str(&answer->text));
+    if (!is_list) {
+        json_end_array(w);
         json_end_object(w);
     }
-    json_end_array(w);
-    json_end_object(w);
 }
 
 static void added_as_text(struct buf *out, const struct term *term, const void *thing)
 {
-    const struct added *added = thing;
+    const struct answer *answer = thing;
+    struct object one = answer->object, *letters = &one;
+    const size_t n =
+        object_text(&one, "id").ptr ? 1 : object_objects(&answer->object, "items", &letters);
     (void)term;
-    for (size_t i = 0; i < added->n; i++) {
-        text_add_clean(out, added->answers[i].id);
-        buf_printf(out, "  %s%s\n", added->answers[i].existed ? "existed, is " : "",
-                   redrive_state_name(added->answers[i].state));
+    for (size_t i = 0; i < n; i++) {
+        text_add_clean(out, object_text(&letters[i], "id"));
+        buf_puts(out, object_bool(&letters[i], "existed") ? "  existed, is " : "  ");
+        text_add_clean(out, object_text(&letters[i], "state"));
+        buf_putc(out, '\n');
     }
-}
-
-static int show(struct cli *cli, const struct submit_answer *answers, size_t n,
-                struct redrive_err *err)
-{
-    const struct added added = {answers, n};
-    return cli_show(cli, &added, added_as_json, added_as_text, err);
 }
 
 /* ---- Adding ---------------------------------------------------------------------------------- */
 
-static int add_to_server(struct cli *cli, struct session *session, const struct job_body *body,
-                         struct arena *arena, struct redrive_err *err)
+static int add_letters(struct cli *cli, struct session *session, struct str text,
+                       struct redrive_err *err)
 {
-    struct submit_answer *answers = arena_array(arena, body->n, sizeof *answers);
-    if (!answers)
-        return err_nomem(err);
-    memset(answers, 0, body->n * sizeof *answers);
-    int rc = remote_submit(session->remote, body->specs, body->n, answers, arena, err);
-    return rc == 0 ? show(cli, answers, body->n, err) : rc;
-}
-
-/* All of them, or none. */
-static int add_to_store(struct cli *cli, struct session *session, const struct job_body *body,
-                        struct redrive_err *err)
-{
-    struct submit_op op;
-    int rc = session_connect(session, &(const struct engine_options){0}, err);
+    const struct add_options *o = invocation_options(&cli->invocation);
+    struct api_input input = {.body = text};
+    const struct ask ask = {.operation = &API_SUBMIT, .tenant = str_of(o->tenant), .input = &input};
+    RELEASED_BY(answer_release) struct answer answer = {0};
+    int rc = session->remote ? 0 : session_connect(session, &(const struct engine_options){0}, err);
     if (rc == 0)
-        rc = submit_op_init(&op, session_engine(session), body->specs, body->n, err);
-    if (rc < 0)
-        return rc;
-    op.whole = true;
-    rc = session_apply(session, &op.op, err);
-    for (size_t i = 0; rc == 0 && i < op.n; i++) {
-        if (op.answers[i].code < 0 && op.answers[i].code != REDRIVE_E_CANCELLED) {
-            *err = *op.answers[i].err;
-            rc = op.answers[i].code;
-        }
-    }
-    if (rc == 0)
-        rc = show(cli, op.answers, op.n, err);
-    submit_op_release(&op);
-    return rc;
+        rc = answer_change(session, &ask, &answer, err);
+    return rc == 0 ? cli_show(cli, &answer, added_as_json, added_as_text, err) : rc;
 }
 
 static int run_add(struct cli *cli, struct redrive_err *err)
 {
-    const struct add_options *o = invocation_options(&cli->invocation);
+    const char *path = cli->invocation.n_args > 0 ? cli->invocation.args[0] : NULL;
     struct session session = {0};
-    struct job_body body = {0};
     RELEASED_BY(buf_release) struct buf text = BUF_MAX(INPUT_MAX_BYTES + 1);
-    RELEASED_BY(arena_release) struct arena arena = {0};
-    int rc = read_letters(cli, o, &text, &arena, &body, err);
+    int rc = read_input(path, &text, err);
+    if (rc == 0)
+        rc = check_letters(buf_str(&text), err);
     if (rc == 0)
         rc = session_load(cli, &session, err);
     /* That the jobs are dead is what was asked for: no line of the log for each. */
     if (cli->globals->log_level < 0)
         session.log.level = LOG_LEVEL_OFF;
     if (rc == 0)
-        rc = session.remote ? add_to_server(cli, &session, &body, &arena, err)
-                            : add_to_store(cli, &session, &body, err);
+        rc = add_letters(cli, &session, buf_str(&text), err);
     session_close(&session);
     return rc;
 }

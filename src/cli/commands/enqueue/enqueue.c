@@ -2,23 +2,23 @@
 #include "cli/commands/commands.h"
 
 #include <errno.h>
-#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
+#include "api/new_job.h"
 #include "base/err.h"
-#include "base/json/json.h"
 #include "base/os/file.h"
 #include "base/time/clock.h"
-#include "base/time/duration.h"
 #include "cli/commands/enqueue/private.h"
 #include "cli/output/figures.h"
 #include "cli/remote/remote.h"
-#include "core/vocabulary.h"
+#include "core/after.h"
+#include "core/trace/context.h"
+#include "fields/query.h"
+#include "store/job_json.h"
 
-#define POLICY_MAX_BYTES (64u * 1024)
 /* Above the limit of a payload, so that one that is too big is measured and not cut. */
 #define INPUT_MAX_BYTES (64u * 1024 * 1024)
 
@@ -27,8 +27,8 @@ struct enqueue_options {
     bool lines;
     const char *id;
     const char *queue;
-    int64_t priority;
-    int64_t delay_ms;
+    const char *priority;
+    const char *delay;
     const char *at;
     const char *deadline;
     const char *unique;
@@ -38,7 +38,7 @@ struct enqueue_options {
     const char *service;
     const char *tenant;
     const char *retry;
-    int64_t max_attempts;
+    const char *max_attempts;
     struct option_strings after;
     int on;
     int on_dead;
@@ -47,48 +47,52 @@ struct enqueue_options {
 
 #define TEXT_OPTION(option, what, text) \
     OPTION(#option, 0, what, text, INTO_STRING(struct enqueue_options, option))
-
-static const char *const ON[] = {"success", "end", "failure", NULL};
-static const char *const ON_DEAD[] = {"wait", "cancel", "run", NULL};
+/* An option that sets a field of the job. */
+#define JOB_OPTION(name, letter, option, row, what, text)                         \
+    OPTION(name, letter, what, text, INTO_STRING(struct enqueue_options, option), \
+           .sets = &NEW_JOB_FIELDS[row])
 
 static const struct field OPTIONS[] = {
     OPTION("from", 'f', "FILE", "read the payload from this file; - is standard input",
            INTO_STRING(struct enqueue_options, from)),
     OPTION("lines", 0, NULL, "each line of the file, or of standard input, is the payload of a job",
            INTO_FLAG(struct enqueue_options, lines)),
-    TEXT_OPTION(id, "ID",
-                "the job's id, unique within the tenant, in place of a new one; submitting it "
-                "again does nothing"),
-    TEXT_OPTION(queue, "QUEUE", "another queue than the task's"),
+    JOB_OPTION("id", 0, id, NEW_JOB_ID, "ID",
+               "the job's id, unique within the tenant, in place of a new one; submitting it again "
+               "does nothing"),
+    JOB_OPTION("queue", 0, queue, NEW_JOB_QUEUE, "QUEUE", "another queue than the task's"),
     OPTION("priority", 'p', "N", "from -100 to 100; higher ones start first",
-           INTO_INT(struct enqueue_options, priority), .min = -100, .max = 100,
+           INTO_STRING(struct enqueue_options, priority), .sets = &NEW_JOB_FIELDS[NEW_JOB_PRIORITY],
            .default_text = "0"),
-    OPTION("delay", 0, "DURATION", "do not start before this time has passed",
-           INTO_DURATION(struct enqueue_options, delay_ms)),
+    JOB_OPTION("delay", 0, delay, NEW_JOB_DELAY, "DURATION",
+               "do not start before this time has passed"),
     TEXT_OPTION(at, "TIME", "do not start before 2026-03-28T12:00Z, or a local time"),
     TEXT_OPTION(deadline, "DURATION|TIME",
                 "no attempt starts after this time: a job that waits then becomes a dead letter"),
-    TEXT_OPTION(unique, "KEY", "one live job at most has this key; a second one is not made"),
+    JOB_OPTION("unique", 0, unique, NEW_JOB_UNIQUE_KEY, "KEY",
+               "one live job at most has this key; a second one is not made"),
     OPTION("unique-forever", 0, NULL,
            "with --unique: one job ever has the key, even after it has been removed",
            INTO_FLAG(struct enqueue_options, unique_forever), .needs = "unique"),
-    TEXT_OPTION(user, "NAME", "the user of the job, for limits and breakers"),
-    TEXT_OPTION(project, "NAME", "the project of the job, for limits"),
-    TEXT_OPTION(service, "NAME", "which service it calls, for breakers"),
+    JOB_OPTION("user", 0, user, NEW_JOB_USER, "NAME",
+               "the user of the job, for limits and breakers"),
+    JOB_OPTION("project", 0, project, NEW_JOB_PROJECT, "NAME",
+               "the project of the job, for limits"),
+    JOB_OPTION("service", 0, service, NEW_JOB_SERVICE, "NAME",
+               "which service it calls, for breakers"),
     TEXT_OPTION(tenant, "TENANT", "whose job it is (default: default)"),
-    TEXT_OPTION(retry, "JSON",
-                "this job's own policy, with the keys of a `retry` section, on top of its task's"),
-    OPTION("max-attempts", 0, "N", "how often the job is run at most",
-           INTO_INT(struct enqueue_options, max_attempts), .min = 1,
-           .max = REDRIVE_MAX_RETRIES + 1),
+    JOB_OPTION("retry", 0, retry, NEW_JOB_RETRY, "JSON",
+               "this job's own policy, with the keys of a `retry` section, on top of its task's"),
+    JOB_OPTION("max-attempts", 0, max_attempts, NEW_JOB_MAX_ATTEMPTS, "N",
+               "how often the job is run at most"),
     OPTION("after", 0, "ID", "start after this job has ended",
-           INTO_STRINGS(struct enqueue_options, after)),
+           INTO_STRINGS(struct enqueue_options, after), .sets = &NEW_JOB_FIELDS[NEW_JOB_ID]),
     OPTION("on", 0, "END", "with --after: how that job must end",
-           INTO_CHOICE(struct enqueue_options, on), .words = ON, .default_text = "success",
-           .needs = "after"),
+           INTO_CHOICE(struct enqueue_options, on), .words = AFTER_ON_WORDS,
+           .default_text = "success", .needs = "after"),
     OPTION("on-dead", 0, "WHAT", "with --after: what this job does if that one dies",
-           INTO_CHOICE(struct enqueue_options, on_dead), .words = ON_DEAD, .default_text = "wait",
-           .needs = "after"),
+           INTO_CHOICE(struct enqueue_options, on_dead), .words = AFTER_DEAD_WORDS,
+           .default_text = "wait", .needs = "after"),
     OPTION("wait", 'w', "DURATION", "wait up to this long for its end; print its state and result",
            INTO_DURATION(struct enqueue_options, wait_ms)),
     {0},
@@ -103,8 +107,8 @@ static int conflict(struct redrive_err *err, const char *what, const char *hint)
     return REDRIVE_E_USAGE;
 }
 
-static int check_options(const struct cli *cli, const struct enqueue_options *o,
-                         const char *argument, struct redrive_err *err)
+static int check_options(const struct enqueue_options *o, const char *argument,
+                         struct redrive_err *err)
 {
     if (argument && !*argument)
         return conflict(err, "the PAYLOAD is empty", "leave it away for a job without one");
@@ -118,97 +122,90 @@ static int check_options(const struct cli *cli, const struct enqueue_options *o,
                         "every line would be the same job");
     if (o->lines && o->wait_ms > 0)
         return conflict(err, "with --lines there is no --wait", "wait for a job alone");
-    if (o->at && invocation_given(&cli->invocation, "delay"))
-        return conflict(err, "--at and --delay exclude each other", "give one of them");
     return 0;
 }
 
-static int read_times(const struct enqueue_options *o, struct job_spec *spec,
+/* ---- The job as JSON, with its payload left out ---------------------------------------------- */
+
+/* A time is local, unless it says otherwise: a server knows only what it says. */
+static int write_time(struct json_writer *w, const char *name, const char *label, const char *text,
                       struct redrive_err *err)
 {
-    const int64_t now_ms = clock_wall_ms();
-    int64_t span_ms = 0;
-    int rc = 0;
-    spec->delay_ms = o->delay_ms;
-    if (o->at)
-        rc = when_parse("--at", o->at, NULL, &spec->process_after_ms, err);
-    if (rc < 0 || !o->deadline)
-        return rc;
-    if (when_looks_like_date(o->deadline)) {
-        rc = when_parse("--deadline", o->deadline, NULL, &spec->deadline_ms, err);
-    } else {
-        struct redrive_err why = {0};
-        rc = duration_parse(str_of(o->deadline), &span_ms, &why);
-        spec->deadline_ms = now_ms + span_ms;
-        if (rc < 0) {
-            rc = err_set(err, REDRIVE_E_USAGE, "--deadline: %s", why.message);
-            err_detail(err, "%s", why.detail);
-            err_hint(err, "a duration such as 90m, or a time such as 2026-03-28T12:00Z");
-        }
-    }
-    if (rc == 0 && (spec->deadline_ms <= now_ms + spec->delay_ms ||
-                    spec->deadline_ms <= spec->process_after_ms))
-        rc = conflict(err,
-                      spec->deadline_ms <= now_ms ? "--deadline: that time has passed"
-                                                  : "--deadline: the job could never start",
-                      "the deadline must be later than now, and than --at or --delay");
+    int64_t at_ms = 0;
+    int rc = when_parse(label, text, NULL, &at_ms, err);
+    if (rc == 0)
+        job_write_time(w, name, at_ms);
     return rc;
 }
 
-/* A deadline that was asked for as a span counts from now by the clock of the store. */
-static void go_by_store(const struct cli *cli, const struct session *session, struct job_spec *spec)
+/* A deadline that is a span counts from now by the clock of the store. */
+static int write_times(struct json_writer *w, const struct enqueue_options *o,
+                       struct redrive_err *err)
 {
-    const struct enqueue_options *o = invocation_options(&cli->invocation);
-    if (o->deadline && !when_looks_like_date(o->deadline))
-        spec->deadline_ms += session_now_ms(session) - clock_wall_ms();
+    int rc = o->at ? write_time(w, "at", "--at", o->at, err) : 0;
+    if (rc < 0 || !o->deadline)
+        return rc;
+    if (when_looks_like_date(o->deadline))
+        return write_time(w, "deadline", "--deadline", o->deadline, err);
+    json_field_cstr(w, "deadline", o->deadline);
+    rc = fields_check_text(&NEW_JOB_FIELDS[NEW_JOB_DEADLINE], "--deadline", str_of(o->deadline),
+                           err);
+    return rc < 0 ? (err->code = REDRIVE_E_USAGE) : 0;
 }
 
-/* --max-attempts is a key of the policy like any other. */
-static void write_policy(const struct enqueue_options *o, struct buf *out)
+static void write_after(struct json_writer *w, const struct enqueue_options *o)
 {
-    struct str json = str_trim(str_of(o->retry));
-    if (o->max_attempts == 0) {
-        buf_add_str(out, json);
-    } else if (json.len < 2 || json.ptr[0] != '{') {
-        /* What is no object is refused as it is. */
-        buf_printf(out, "%.*s", (int)json.len, json.len ? json.ptr : "");
-        if (json.len == 0)
-            buf_printf(out, "{\"max_attempts\":%" PRId64 "}", o->max_attempts);
-    } else {
-        struct str rest = str_trim((struct str){json.ptr + 1, json.len - 1});
-        buf_printf(out, "{\"max_attempts\":%" PRId64 "%s", o->max_attempts,
-                   rest.ptr[0] == '}' ? "" : ",");
-        buf_add_str(out, rest);
+    if (o->after.n == 0)
+        return;
+    json_open_array(w, "after");
+    for (size_t i = 0; i < o->after.n; i++) {
+        json_begin_object(w);
+        json_field_cstr(w, "id", o->after.items[i]);
+        json_field_cstr(w, "on", AFTER_ON_WORDS[o->on]);
+        json_field_cstr(w, "on_dead", AFTER_DEAD_WORDS[o->on_dead]);
+        json_end_object(w);
     }
+    json_end_array(w);
 }
 
-static void fill_spec(const struct enqueue_options *o, const char *task, struct job_spec *spec)
+static void write_trace(struct json_writer *w)
 {
-    *spec = (struct job_spec){
-        .tenant = str_of(o->tenant),
-        .id = str_of(o->id),
-        .task = str_of(task),
-        .queue = str_of(o->queue),
-        .user = str_of(o->user),
-        .project = str_of(o->project),
-        .service = str_of(o->service),
-        .unique_key = str_of(o->unique),
-        .unique_forever = o->unique_forever,
-        .priority = (int32_t)o->priority,
-    };
+    const struct str text = str_of(getenv("TRACEPARENT"));
+    struct trace_context ignored;
+    if (traceparent_read(text, &ignored))
+        json_field_string(w, "traceparent", text);
 }
 
-/* The jobs that it waits for. */
-static void fill_after(const struct enqueue_options *o, struct arena *arena, struct job_spec *spec)
+/* The object without its end: `{"task":"mail","queue":"q"`. */
+static int write_job(const struct enqueue_options *o, struct str task, struct buf *out,
+                     struct redrive_err *err)
 {
-    struct job_after *after = arena_array(arena, o->after.n, sizeof *after);
-    for (size_t i = 0; after && i < o->after.n; i++)
-        after[i] = (struct job_after){
-            .id = str_of(o->after.items[i]),
-            .rule = {(enum after_on)o->on, (enum after_dead)o->on_dead},
-        };
-    spec->after = after;
-    spec->n_after = after ? o->after.n : 0;
+    struct json_writer w;
+    json_writer_init(&w, out);
+    json_begin_object(&w);
+    json_field_string(&w, "task", task);
+    for (const struct field *option = OPTIONS; option->name; option++) {
+        const char *const *text = (const void *)((const char *)o + option->offset);
+        if (option->sets && option->kind == &OPTION_STRING && *text &&
+            *text != option->default_text)
+            fields_write_text(option->sets, str_of(*text), &w);
+    }
+    if (o->unique_forever)
+        json_field_cstr(&w, "unique", "forever");
+    write_after(&w, o);
+    write_trace(&w);
+    int rc = write_times(&w, o, err);
+    return rc == 0 && buf_failed(out) ? err_full(err, buf_failed(out), "the job is too large") : rc;
+}
+
+void enqueue_add_job(struct str job, struct str payload, struct buf *out)
+{
+    buf_add_str(out, job);
+    if (payload.len > 0) {
+        buf_puts(out, ",\"payload\":");
+        buf_add_str(out, payload);
+    }
+    buf_putc(out, '}');
 }
 
 /* ---- The payload ----------------------------------------------------------------------------- */
@@ -233,22 +230,32 @@ static int read_payload(const char *path, struct buf *text, struct str *ret,
     return REDRIVE_E_INVALID;
 }
 
-static void add_hint(const struct config_task *task, const struct job_spec *spec,
-                     const char *argument, struct redrive_err *err)
+/* What is no JSON cannot be a part of the body. */
+static int check_payload(struct str payload, bool is_argument, struct redrive_err *err)
 {
-    if (spec->payload.len == 0 && task->payload == CONFIG_PAYLOAD_REQUIRED && !err->hint[0])
-        err_hint(err, "give it as PAYLOAD, with --from FILE, or as - on standard input");
-    if (argument && err->code == REDRIVE_E_PARSE && json_check(spec->payload, NULL, NULL) < 0)
+    int rc = submit_check_payload(ENGINE_PAYLOAD_MAX_BYTES, payload, err);
+    if (is_argument && rc == REDRIVE_E_PARSE)
         err_hint(err, "quote it for the shell, and a string once more: '{\"a\": 1}', '\"text\"'");
+    return rc;
 }
 
-static int check_spec(const struct session *session, struct job_spec *spec, const char *argument,
+/* Reads the body as the operation will, so that nothing that is refused makes a store. */
+static int check_body(const struct cli *cli, const struct session *session, struct str body,
                       struct redrive_err *err)
 {
-    const struct config_task *task = config_task(session->config, spec->task);
-    int rc = submit_check(session->config, task, ENGINE_PAYLOAD_MAX_BYTES, spec, err);
+    const struct enqueue_options *o = invocation_options(&cli->invocation);
+    const struct new_jobs_input input = {
+        .text = body, .tenant = str_of(o->tenant), .now_ms = clock_wall_ms(), .are_options = true};
+    RELEASED_BY(arena_release) struct arena arena = {0};
+    struct new_jobs jobs;
+    int rc = new_jobs_read(&input, &arena, &jobs, err);
     if (rc < 0)
-        add_hint(task, spec, argument, err);
+        return rc == REDRIVE_E_NOMEM ? rc : (err->code = REDRIVE_E_USAGE);
+    const struct config_task *task = config_task(session->config, jobs.specs->task);
+    const struct str payload = jobs.specs->payload;
+    rc = submit_check(session->config, task, ENGINE_PAYLOAD_MAX_BYTES, jobs.specs, err);
+    if (rc < 0 && payload.len == 0 && task->payload == CONFIG_PAYLOAD_REQUIRED && !err->hint[0])
+        err_hint(err, "give it as PAYLOAD, with --from FILE, or as - on standard input");
     return rc;
 }
 
@@ -322,74 +329,58 @@ static void warn_if_undeclared(struct cli *cli, const struct session *session, s
 
 /* ---- One job --------------------------------------------------------------------------------- */
 
-static int finish_one(struct cli *cli, struct session *session, const struct job_spec *spec,
-                      struct submit_answer *a, int64_t wait_ms, struct redrive_err *err)
-{
-    if (a->existed)
-        cli_say(cli, "note: this job existed already; it is %s\n", redrive_state_name(a->state));
-    return wait_ms > 0 ? enqueue_wait(cli, session, spec, a, wait_ms, err)
-                       : enqueue_print_answer(cli, a, err);
-}
-
-static int submit_to_server(struct cli *cli, struct session *session, const struct job_spec *spec,
-                            int64_t wait_ms, struct redrive_err *err)
-{
-    struct submit_answer answer = {0};
-    RELEASED_BY(arena_release) struct arena arena = {0};
-    int rc = remote_submit(session->remote, spec, 1, &answer, &arena, err);
-    return rc == 0 ? finish_one(cli, session, spec, &answer, wait_ms, err) : rc;
-}
-
-static int submit_one(struct cli *cli, struct session *session, const struct job_spec *spec,
-                      int64_t wait_ms, struct redrive_err *err)
-{
-    struct submit_op op;
-    if (session->remote)
-        return submit_to_server(cli, session, spec, wait_ms, err);
-    int rc = submit_op_init(&op, session_engine(session), spec, 1, err);
-    if (rc < 0)
-        return rc;
-    rc = session_apply(session, &op.op, err);
-    struct submit_answer *a = &op.answers[0];
-    if (rc == 0 && a->code < 0) {
-        *err = *a->err;
-        rc = a->code;
-    }
-    if (rc == 0)
-        rc = finish_one(cli, session, spec, a, wait_ms, err);
-    submit_op_release(&op);
-    return rc;
-}
-
 /* Opens the store for jobs like this one. */
-static int connect_for(struct cli *cli, struct session *session, struct job_spec *spec,
-                       struct redrive_err *err)
+static int connect_for(struct cli *cli, struct session *session, struct redrive_err *err)
 {
     const struct engine_options options = {0};
     int rc = session->remote ? 0 : session_connect(session, &options, err);
-    if (rc < 0)
-        return rc;
-    warn_if_undeclared(cli, session, spec->task);
-    go_by_store(cli, session, spec);
-    return 0;
+    if (rc == 0)
+        warn_if_undeclared(cli, session, str_of(cli->invocation.args[0]));
+    return rc;
 }
 
-static int run_one(struct cli *cli, struct session *session, struct job_spec *spec,
-                   const char *argument, struct redrive_err *err)
+struct ask enqueue_ask(const struct cli *cli, struct api_input *input)
 {
     const struct enqueue_options *o = invocation_options(&cli->invocation);
-    int rc = 0;
+    return (struct ask){.operation = &API_SUBMIT, .tenant = str_of(o->tenant), .input = input};
+}
+
+static int submit_one(struct cli *cli, struct session *session, struct str body,
+                      struct redrive_err *err)
+{
+    const struct enqueue_options *o = invocation_options(&cli->invocation);
+    struct api_input input = {.body = body};
+    const struct ask ask = enqueue_ask(cli, &input);
+    RELEASED_BY(answer_release) struct answer answer = {0};
+    int rc = answer_change(session, &ask, &answer, err);
+    if (rc < 0)
+        return rc;
+    const struct str state = object_text(&answer.object, "state");
+    if (object_bool(&answer.object, "existed"))
+        cli_say(cli, "note: this job existed already; it is %.*s\n", (int)state.len, state.ptr);
+    return o->wait_ms > 0
+               ? enqueue_wait(cli, session, &answer.object, str_of(o->tenant), o->wait_ms, err)
+               : enqueue_print_answer(cli, &answer.object, err);
+}
+
+static int run_one(struct cli *cli, struct session *session, struct str job, const char *argument,
+                   struct redrive_err *err)
+{
+    const struct enqueue_options *o = invocation_options(&cli->invocation);
     RELEASED_BY(buf_release) struct buf text = BUF_MAX(INPUT_MAX_BYTES + 1);
+    RELEASED_BY(buf_release) struct buf body = BUF_MAX(HTTP_CLIENT_BODY_MAX);
     const char *path = argument && strcmp(argument, "-") == 0 ? "-" : o->from;
-    if (path)
-        rc = read_payload(path, &text, &spec->payload, err);
-    else
-        spec->payload = str_of(argument);
+    struct str payload = str_of(argument);
+    int rc = path ? read_payload(path, &text, &payload, err) : 0;
     if (rc == 0)
-        rc = check_spec(session, spec, path ? NULL : argument, err);
+        rc = check_payload(payload, !path, err);
+    if (rc < 0)
+        return rc;
+    enqueue_add_job(job, payload, &body);
+    rc = buf_failed(&body) ? err_nomem(err) : check_body(cli, session, buf_str(&body), err);
     if (rc == 0)
-        rc = connect_for(cli, session, spec, err);
-    return rc == 0 ? submit_one(cli, session, spec, o->wait_ms, err) : rc;
+        rc = connect_for(cli, session, err);
+    return rc == 0 ? submit_one(cli, session, buf_str(&body), err) : rc;
 }
 
 /* ---- Many ------------------------------------------------------------------------------------ */
@@ -408,21 +399,21 @@ static int open_input(const char *from, FILE **ret, struct redrive_err *err)
     return code;
 }
 
-static int run_lines(struct cli *cli, struct session *session, struct job_spec *spec,
-                     const char *from, struct redrive_err *err)
+/* All that the lines have in common is checked before any of them is submitted. */
+static int run_lines(struct cli *cli, struct session *session, struct str job, const char *from,
+                     struct redrive_err *err)
 {
-    struct job_spec any = *spec;
+    RELEASED_BY(buf_release) struct buf body = BUF_MAX(HTTP_CLIENT_BODY_MAX);
     FILE *input;
     int rc = open_input(from, &input, err);
     if (rc < 0)
         return rc;
-    /* All that the lines have in common is checked before any of them is submitted. */
-    any.payload = STR("0");
-    rc = check_spec(session, &any, NULL, err);
+    enqueue_add_job(job, STR("0"), &body);
+    rc = buf_failed(&body) ? err_nomem(err) : check_body(cli, session, buf_str(&body), err);
     if (rc == 0)
-        rc = connect_for(cli, session, spec, err);
+        rc = connect_for(cli, session, err);
     if (rc == 0)
-        rc = enqueue_lines(cli, session, spec, input, err);
+        rc = enqueue_lines(cli, session, job, input, err);
     if (input != stdin)
         fclose(input);
     return rc;
@@ -432,27 +423,20 @@ static int run_enqueue(struct cli *cli, struct redrive_err *err)
 {
     const struct enqueue_options *o = invocation_options(&cli->invocation);
     const char *argument = cli->invocation.n_args > 1 ? cli->invocation.args[1] : NULL;
+    const struct str task = str_of(cli->invocation.args[0]);
     struct session session = {0};
-    struct job_spec spec;
-    RELEASED_BY(buf_release) struct buf policy = BUF_MAX(POLICY_MAX_BYTES);
-    RELEASED_BY(arena_release) struct arena arena = {0};
-    fill_spec(o, cli->invocation.args[0], &spec);
-    write_policy(o, &policy);
-    spec.policy = trace_keep(str_of(getenv("TRACEPARENT")), buf_str(&policy), &arena);
-    int rc = check_options(cli, o, argument, err);
-    if (rc == 0 && buf_failed(&policy))
-        rc = err_full(err, buf_failed(&policy), "--retry: over %u bytes", POLICY_MAX_BYTES);
-    fill_after(o, &arena, &spec);
-    if (rc == 0 && arena.failed)
-        rc = err_nomem(err);
+    RELEASED_BY(buf_release) struct buf job = BUF_MAX(HTTP_CLIENT_BODY_MAX);
+    int rc = fields_check_text(&NEW_JOB_FIELDS[NEW_JOB_TASK], "TASK", task, err);
     if (rc == 0)
-        rc = read_times(o, &spec, err);
+        rc = check_options(o, argument, err);
+    if (rc == 0)
+        rc = write_job(o, task, &job, err);
     if (rc == 0)
         rc = session_load(cli, &session, err);
     session_hush(cli, &session);
     if (rc == 0)
-        rc = o->lines ? run_lines(cli, &session, &spec, o->from, err)
-                      : run_one(cli, &session, &spec, argument, err);
+        rc = o->lines ? run_lines(cli, &session, buf_str(&job), o->from, err)
+                      : run_one(cli, &session, buf_str(&job), argument, err);
     session_close(&session);
     return rc;
 }
@@ -468,10 +452,14 @@ const struct command cmd_enqueue = {
         "the id or the unique key is taken, no job is made: the id of the existing job is printed, "
         "with a note. With --json the answer is an object with `id`, `state` and `existed`.\n"
         "\n"
-        "With --lines, up to 500 jobs are submitted together, and empty lines are passed over. All "
+        "With --lines, up to 1000 jobs are submitted together, and empty lines are passed over. "
+        "All "
         "lines are looked at and every good one becomes a job. A bad one is reported with its "
-        "number, up to 20 of them, and makes the exit code 1. With --json each job is an object on "
-        "a line of its own, with the number of its `line`.\n"
+        "number, up to 20 of them, and makes the exit code 1. What is no fault of a line, such as "
+        "a "
+        "store that fails or a breaker that is open, ends the command: the error names the line "
+        "from which to go on. With --json each job is an object on a line of its own, with the "
+        "number of its `line`.\n"
         "\n"
         "With --after the job waits until the other one has ended; `redrive jobs show` tells what "
         "it waits for. If that one ends in another way than --on says, this one is cancelled, with "

@@ -8,12 +8,11 @@
 #include <sys/stat.h>
 
 #include "base/err.h"
-#include "base/mem/arena.h"
 #include "cli/output/progress.h"
-#include "cli/remote/remote.h"
+#include "run/http/client.h"
 
-/* A batch also ends when its payloads are this large together: with one more of them, and what goes
- * around each, it still fits in a request of 8 MiB. */
+/* A batch also ends when it is this large: with one more payload it still fits in a request of
+ * 8 MiB. */
 #define BATCH_MAX_BYTES  (4u * 1024 * 1024)
 #define OUTPUT_MAX_BYTES (16u * 1024 * 1024)
 
@@ -23,17 +22,20 @@
 struct feed {
     struct cli *cli;
     struct session *session;
-    const struct job_spec *pattern;
+    struct str job; /* what the jobs have in common */
     FILE *input;
     struct progress progress;
+    char block[16384]; /* of the input, */
+    struct str rest;   /* and what is left of it */
     struct buf line;
     uint64_t number; /* of the line */
 
-    struct arena arena; /* of the batch */
-    struct job_spec specs[ENQUEUE_BATCH];
-    uint64_t numbers[ENQUEUE_BATCH];
+    struct buf body; /* the array of the batch */
+    struct {
+        size_t from, to; /* in the body */
+        uint64_t number;
+    } jobs[ENQUEUE_BATCH];
     size_t n;
-    size_t bytes;
 
     uint64_t submitted;
     uint64_t existed;
@@ -42,18 +44,32 @@ struct feed {
 
 /* ---- Reading --------------------------------------------------------------------------------- */
 
+/* False at the end, or after a failure. */
+static bool read_block(struct feed *f)
+{
+    f->rest = (struct str){f->block, fread(f->block, 1, sizeof f->block, f->input)};
+    return f->rest.len > 0;
+}
+
 /* 1 and a line in f->line, 0 at the end, or a negative code. What is longer than any payload may be
  * is cut. */
 static int next_line(struct feed *f, struct redrive_err *err)
 {
-    int c;
+    const char *end = NULL;
     buf_reset(&f->line);
-    while ((c = getc_unlocked(f->input)) != EOF && c != '\n')
-        if (buf_putc(&f->line, (char)c) == REDRIVE_E_NOMEM)
+    while (!end) {
+        if (f->rest.len == 0 && !read_block(f))
+            break;
+        end = memchr(f->rest.ptr, '\n', f->rest.len);
+        const size_t n = end ? (size_t)(end - f->rest.ptr) : f->rest.len;
+        const size_t room = LINE_MAX_BYTES - f->line.len;
+        if (buf_add(&f->line, f->rest.ptr, n < room ? n : room) < 0)
             return err_nomem(err);
+        f->rest = (struct str){f->rest.ptr + n + !!end, f->rest.len - n - !!end};
+    }
     if (ferror(f->input))
         return err_set(err, REDRIVE_E_IO, "cannot read the lines: %s", strerror(errno));
-    if (c == EOF && f->line.len == 0)
+    if (!end && f->line.len == 0)
         return 0;
     f->number++;
     return 1;
@@ -90,82 +106,98 @@ static void report_refused(struct feed *f, uint64_t number, const struct redrive
     cli_report(f->cli, &e);
 }
 
-static int print_answers(struct feed *f, const struct submit_answer *answers,
-                         struct redrive_err *err)
+static void take_answer(struct feed *f, size_t i, const struct object *job, struct buf *out)
 {
-    struct buf out;
-    buf_init(&out, OUTPUT_MAX_BYTES);
-    for (size_t i = 0; i < f->n; i++) {
-        const struct submit_answer *a = &answers[i];
-        if (a->code < 0) {
-            report_refused(f, f->numbers[i], a->err);
-            continue;
-        }
-        f->submitted += !a->existed;
-        f->existed += a->existed;
-        enqueue_put_answer(f->cli, a, f->numbers[i], &out);
-    }
+    const bool existed = object_bool(job, "existed");
+    f->submitted += !existed;
+    f->existed += existed;
+    enqueue_put_answer(f->cli, job, f->jobs[i].number, out);
+}
+
+static int print_answers(struct feed *f, struct buf *out, struct redrive_err *err)
+{
     if (f->cli->out.is_tty)
         progress_clear(&f->progress);
-    return cli_print(f->cli, &out, err);
+    return cli_print(f->cli, out, err);
 }
 
-static int submit_to_store(struct feed *f, struct redrive_err *err)
-{
-    struct submit_op op;
-    int rc = submit_op_init(&op, session_engine(f->session), f->specs, f->n, err);
-    if (rc < 0)
-        return rc;
-    rc = session_apply(f->session, &op.op, err);
-    if (rc == 0)
-        rc = print_answers(f, op.answers, err);
-    submit_op_release(&op);
-    return rc;
-}
-
-/* What is wrong with a job, and not with the server or the way to it. */
+/* What is wrong with a job, and not with the store, the server or the way to it. The payloads are
+ * JSON: what cannot be read is the answer. */
 static bool is_refusal(int rc)
 {
     const int status = redrive_err_http_status(rc);
-    return rc < 0 && rc != REDRIVE_E_DENIED && status >= 400 && status < 500;
+    return rc < 0 && rc != REDRIVE_E_DENIED && rc != REDRIVE_E_PARSE && status >= 400 &&
+           status < 500;
 }
 
-/* A server takes an array as a whole or not at all: when one is refused, each line is sent alone.
- */
-static int submit_one_by_one(struct feed *f, struct submit_answer *answers,
-                             struct redrive_err *errors, struct redrive_err *err)
+/* The lines before that one have been answered. */
+static int stop_at(const struct feed *f, uint64_t number, const struct redrive_err *why,
+                   struct redrive_err *err)
 {
-    for (size_t i = 0; i < f->n; i++) {
-        answers[i] = (struct submit_answer){.err = &errors[i]};
-        int rc =
-            remote_submit(f->session->remote, &f->specs[i], 1, &answers[i], &f->arena, &errors[i]);
-        if (rc < 0 && !is_refusal(rc)) {
-            if (err)
-                *err = errors[i];
-            return rc;
-        }
-        answers[i].code = rc;
-    }
-    return 0;
+    const char *before = f->submitted + f->existed == 0 ? "no job was made"
+                         : f->refused == 0 ? "the jobs of the lines before it are there"
+                                           : "the jobs of the good lines before it are there";
+    (void)err_set(err, why->code, "stopped at line %" PRIu64 ": %s", number, why->message);
+    err_detail(err, "%s", why->detail);
+    if (why->hint[0])
+        err_hint(err, "%s; from line %" PRIu64 " on: %s", before, number, why->hint);
+    else
+        err_hint(err, "%s; go on with line %" PRIu64, before, number);
+    return why->code;
 }
 
-static int submit_to_server(struct feed *f, struct redrive_err *err)
+/* All of them, or none. */
+static int submit_batch(struct feed *f, struct redrive_err *err)
+{
+    struct api_input input = {.body = buf_str(&f->body)};
+    const struct ask ask = enqueue_ask(f->cli, &input);
+    struct object *jobs;
+    struct buf out;
+    size_t n;
+    RELEASED_BY(answer_release) struct answer answer = {0};
+    int rc = answer_change_many(f->session, &ask, &answer, &jobs, &n, err);
+    if (rc < 0)
+        return rc;
+    if (n != f->n)
+        return err_set(err, REDRIVE_E_PARSE, "the answer is about %zu jobs of %zu", n, f->n);
+    buf_init(&out, OUTPUT_MAX_BYTES);
+    for (size_t i = 0; i < n; i++)
+        take_answer(f, i, &jobs[i], &out);
+    return print_answers(f, &out, err);
+}
+
+static int submit_alone(struct feed *f, size_t i, struct redrive_err *err)
 {
     struct redrive_err why = {0};
-    struct submit_answer *answers = calloc(f->n, sizeof *answers);
-    struct redrive_err *errors = calloc(f->n, sizeof *errors);
-    int rc = answers && errors ? 0 : err_nomem(err);
-    if (rc == 0) {
-        rc = remote_submit(f->session->remote, f->specs, f->n, answers, &f->arena, &why);
-        if (is_refusal(rc))
-            rc = submit_one_by_one(f, answers, errors, err);
-        else if (rc < 0 && err)
-            *err = why;
+    struct buf out;
+    RELEASED_BY(answer_release) struct answer answer = {0};
+    struct api_input input = {
+        .body = {buf_str(&f->body).ptr + f->jobs[i].from, f->jobs[i].to - f->jobs[i].from}};
+    const struct ask ask = enqueue_ask(f->cli, &input);
+    int rc = answer_change(f->session, &ask, &answer, &why);
+    if (is_refusal(rc)) {
+        report_refused(f, f->jobs[i].number, &why);
+        return 0;
     }
-    if (rc == 0)
-        rc = print_answers(f, answers, err);
-    free(errors);
-    free(answers);
+    if (rc < 0)
+        return stop_at(f, f->jobs[i].number, &why, err);
+    buf_init(&out, OUTPUT_MAX_BYTES);
+    take_answer(f, i, &answer.object, &out);
+    return print_answers(f, &out, err);
+}
+
+/* A batch is taken as a whole or not at all: when one is refused, each line is sent alone. */
+static int submit_lines(struct feed *f, struct redrive_err *err)
+{
+    struct redrive_err why = {0};
+    int rc = f->n > 1 ? submit_batch(f, &why) : 0;
+    if (rc < 0 && !is_refusal(rc))
+        return stop_at(f, f->jobs[0].number, &why, err);
+    if (f->n > 1 && rc == 0)
+        return 0;
+    rc = 0;
+    for (size_t i = 0; i < f->n && rc == 0; i++)
+        rc = submit_alone(f, i, err);
     return rc;
 }
 
@@ -173,45 +205,33 @@ static int flush(struct feed *f, struct redrive_err *err)
 {
     if (f->n == 0)
         return 0;
-    if (f->arena.failed)
-        return err_nomem(err);
-    int rc = f->session->remote ? submit_to_server(f, err) : submit_to_store(f, err);
+    buf_putc(&f->body, ']');
+    int rc = buf_failed(&f->body) ? err_nomem(err) : submit_lines(f, err);
     if (rc < 0)
         return rc;
-    arena_release(&f->arena);
-    arena_init(&f->arena);
-    f->n = f->bytes = 0;
+    buf_reset(&f->body);
+    f->n = 0;
     progress_update(&f->progress, f->number);
     return rc;
 }
 
-/* What is no JSON cannot be part of a request: a line of that kind is refused here, in the words of
- * the store. */
-static int check_line(struct feed *f, struct str text, struct redrive_err *ret)
-{
-    struct job_spec spec = *f->pattern;
-    const struct config *config = f->session->config;
-    spec.payload = text;
-    return submit_check(config, config_task(config, spec.task), ENGINE_PAYLOAD_MAX_BYTES, &spec,
-                        ret);
-}
-
+/* What is no JSON cannot be a part of a body. */
 static int add(struct feed *f, struct redrive_err *err)
 {
     struct str text = str_trim(buf_str(&f->line));
-    struct redrive_err wrong = {0};
+    struct redrive_err wrong;
     if (text.len == 0)
         return 0;
-    if (f->session->remote && check_line(f, text, &wrong) < 0) {
+    if (submit_check_payload(ENGINE_PAYLOAD_MAX_BYTES, text, &wrong) < 0) {
         report_refused(f, f->number, &wrong);
         return 0;
     }
-    struct job_spec *spec = &f->specs[f->n];
-    *spec = *f->pattern;
-    spec->payload = arena_str(&f->arena, text);
-    f->numbers[f->n++] = f->number;
-    f->bytes += text.len;
-    return f->n == ENQUEUE_BATCH || f->bytes >= BATCH_MAX_BYTES ? flush(f, err) : 0;
+    buf_putc(&f->body, f->n == 0 ? '[' : ',');
+    f->jobs[f->n].from = f->body.len;
+    enqueue_add_job(f->job, text, &f->body);
+    f->jobs[f->n].to = f->body.len;
+    f->jobs[f->n++].number = f->number;
+    return f->n == ENQUEUE_BATCH || f->body.len >= BATCH_MAX_BYTES ? flush(f, err) : 0;
 }
 
 static int finish(const struct feed *f, struct redrive_err *err)
@@ -238,16 +258,17 @@ static int finish(const struct feed *f, struct redrive_err *err)
     return 0;
 }
 
-int enqueue_lines(struct cli *cli, struct session *session, const struct job_spec *pattern,
-                  FILE *input, struct redrive_err *err)
+int enqueue_lines(struct cli *cli, struct session *session, struct str job, FILE *input,
+                  struct redrive_err *err)
 {
     struct feed *f = calloc(1, sizeof *f);
     if (!f)
         return err_nomem(err);
-    *f = (struct feed){.cli = cli, .session = session, .pattern = pattern, .input = input};
+    *f = (struct feed){.cli = cli, .session = session, .job = job, .input = input};
     buf_init(&f->line, LINE_MAX_BYTES);
-    arena_init(&f->arena);
-    progress_init(&f->progress, &cli->err, "enqueue", count_lines(input), NULL);
+    buf_init(&f->body, HTTP_CLIENT_BODY_MAX);
+    progress_init(&f->progress, &cli->err, "enqueue", cli->err.is_tty ? count_lines(input) : 0,
+                  NULL);
     int rc;
     while ((rc = next_line(f, err)) > 0 && (rc = add(f, err)) == 0)
         ;
@@ -256,7 +277,7 @@ int enqueue_lines(struct cli *cli, struct session *session, const struct job_spe
     progress_clear(&f->progress);
     if (rc == 0)
         rc = finish(f, err);
-    arena_release(&f->arena);
+    buf_release(&f->body);
     buf_release(&f->line);
     free(f);
     return rc;

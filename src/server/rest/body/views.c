@@ -4,15 +4,6 @@
 #include "server/rest/body/work.h"
 #include "store/job_json.h"
 
-void view_submitted(struct json_writer *w, const struct submit_answer *answer)
-{
-    json_begin_object(w);
-    json_field_string(w, "id", answer->id);
-    json_field_cstr(w, "state", redrive_state_name(answer->state));
-    json_field_bool(w, "existed", answer->existed);
-    json_end_object(w);
-}
-
 void view_claimed(struct json_writer *w, const struct job *job, const struct trace_sampler *sampler,
                   size_t parents_bytes)
 {

@@ -7,11 +7,7 @@
 #include "engine/gates/view.h"
 #include "engine/report/edges.h"
 #include "engine/verbs/settle.h"
-#include "engine/verbs/submit.h"
 #include "store/store.h"
-
-/* {"id":…,"state":…,"existed":…} */
-void view_submitted(struct json_writer *w, const struct submit_answer *answer);
 
 /* A claimed job: what its worker needs to run and settle it. `sampler`: of its attempt's span;
  * NULL: there is no tracing. `parents_bytes`: of the results of its parents, at most. */
