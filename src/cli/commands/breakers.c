@@ -9,7 +9,7 @@
 #include "base/time/duration.h"
 #include "cli/output/figures.h"
 #include "cli/output/term.h"
-#include "cli/remote/remote.h"
+#include "cli/shared/remote.h"
 #include "cli/shared/answer.h"
 #include "engine/verbs/control.h"
 

@@ -5,7 +5,7 @@
 
 #include "base/err.h"
 #include "cli/output/figures.h"
-#include "cli/remote/remote.h"
+#include "cli/shared/remote.h"
 #include "cli/shared/answer.h"
 #include "engine/op.h"
 

@@ -65,62 +65,6 @@ int job_change(struct session *session, const struct operation *operation, const
     return rc < 0 ? explain(session, tenant, id, rc, err) : 0;
 }
 
-/* What is needed of a job at a server. Its strings live as long as the page. */
-static struct job job_of(const struct object *o)
-{
-    const struct object error = object_object(o, "last_error");
-    const int state = vocabulary_find(VOCABULARY_STATE, object_text(o, "state"));
-    const int class_ = vocabulary_find(VOCABULARY_CLASS, object_text(&error, "class"));
-    return (struct job){
-        .spec = {.id = object_text(o, "id"),
-                 .tenant = object_text(o, "tenant"),
-                 .unique_key = object_text(o, "unique_key"),
-                 .payload = object_value(o, "payload", "payload_bytes")},
-        .status = {.state = state < 0 ? REDRIVE_STATE_COUNT : (enum redrive_state)state,
-                   .result = object_value(o, "result", "result_bytes"),
-                   .error = {.class_ =
-                                 class_ < 0 ? REDRIVE_CLASS_SUCCESS : (enum redrive_class)class_,
-                             .type = object_text(&error, "type"),
-                             .message = object_text(&error, "message")}},
-    };
-}
-
-static int find_at_server(const struct session *session, const char *tenant, const char *id,
-                          struct job_page *ret, struct redrive_err *err)
-{
-    RELEASED_BY(answer_release) struct answer answer = {0};
-    int rc = job_ask(session, &API_JOB, tenant, id, &answer, err);
-    if (rc < 0)
-        return rc;
-    const struct str text = arena_str(&ret->arena, buf_str(&answer.text));
-    const struct object found = object_of(text, &ret->arena);
-    struct job *job = arena_alloc(&ret->arena, sizeof *job);
-    if (!job)
-        return err_nomem(err);
-    *job = job_of(&found);
-    if (ret->arena.failed)
-        return err_nomem(err);
-    if (job->spec.id.len == 0)
-        return err_set(err, REDRIVE_E_PARSE, "the answer of the server is about no job");
-    ret->jobs = job;
-    ret->n = 1;
-    return 0;
-}
-
-int job_find(const struct session *session, const char *tenant, const char *id,
-             struct job_page *ret, struct redrive_err *err)
-{
-    struct api_context context = {
-        .store = session->store, .tenant = str_of(tenant), .name = str_of(id)};
-    if (session->remote)
-        return find_at_server(session, tenant, id, ret, err);
-    int rc = check_id(id, err);
-    if (rc < 0)
-        return rc;
-    rc = api_find_job(&context, 0, ret, err);
-    return rc < 0 ? explain(session, tenant, id, rc, err) : 0;
-}
-
 /* ---- Those of the arguments ------------------------------------------------------------------ */
 
 struct changer {

@@ -8,7 +8,7 @@
 #define CLI_JOBS_CHANGE_H
 
 #include "cli/jobs/select.h"
-#include "cli/remote/remote.h"
+#include "cli/shared/remote.h"
 #include "cli/shared/answer.h"
 #include "cli/shared/session.h"
 #include "store/store.h"
@@ -34,10 +34,6 @@ int job_ask(const struct session *session, const struct operation *operation, co
 /* The same of a change; `body` is absent where it has none. */
 int job_change(struct session *session, const struct operation *operation, const char *tenant,
                const char *id, struct str body, struct answer *ret, struct redrive_err *err);
-/* A job as a row of a page, which belongs to the caller: of a store as it is, byte for byte; at a
- * server only its id, tenant, state, unique key, payload, result and error. */
-int job_find(const struct session *session, const char *tenant, const char *id,
-             struct job_page *ret, struct redrive_err *err);
 
 /* A command that does it to the jobs of its arguments. Its options are JOB_BY_ID_OPTIONS, its
  * variant is the verb. */

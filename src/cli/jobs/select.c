@@ -6,7 +6,6 @@
 #include "api/job_query.h"
 #include "base/err.h"
 #include "base/time/clock.h"
-#include "cli/remote/remote.h"
 #include "core/vocabulary.h"
 
 #define WORD(name, text)                                  text,
@@ -59,17 +58,6 @@ bool job_select_each(const struct job_select *select, uint32_t states, api_take_
         if (texts[i].value)
             goes_on = take(str_of(texts[i].name), str_of(texts[i].value), ctx);
     return goes_on;
-}
-
-static bool add_to_path(struct str name, struct str value, void *path)
-{
-    remote_query(path, name.ptr, value);
-    return true;
-}
-
-void job_select_query(const struct job_select *select, uint32_t states, struct buf *path)
-{
-    (void)job_select_each(select, states, add_to_path, path);
 }
 
 /* ---- As a filter ----------------------------------------------------------------------------- */

@@ -78,9 +78,6 @@ extern const char *const JOB_SELECT_REASONS[];
  * False: `take` has refused one. */
 bool job_select_each(const struct job_select *select, uint32_t states, api_take_fn take, void *ctx);
 
-/* Adds the same to the path of a request; the tenant is that of the token. */
-void job_select_query(const struct job_select *select, uint32_t states, struct buf *path);
-
 /* Makes a filter of it, without a limit: what was not given matches everything. Its strings are
  * borrowed from the command line. `now_ms` is the time by which jobs ended. REDRIVE_E_USAGE. */
 int job_select_read(const struct job_select *select, uint32_t states, int64_t now_ms,

@@ -6,7 +6,7 @@
 
 #include "base/err.h"
 #include "base/text/encode.h"
-#include "cli/remote/remote.h"
+#include "cli/shared/remote.h"
 #include "store/page.h"
 
 /* ---- Calling --------------------------------------------------------------------------------- */

@@ -16,7 +16,7 @@
 
 #include "api/api.h"
 #include "cli/frame/cli.h"
-#include "cli/remote/object.h"
+#include "cli/shared/object.h"
 #include "cli/shared/session.h"
 #include "store/page.h"
 

@@ -11,7 +11,7 @@
 #include "base/os/log.h"
 #include "base/rng.h"
 #include "base/time/clock.h"
-#include "cli/remote/remote.h"
+#include "cli/shared/remote.h"
 #include "config/config.h"
 #include "engine/shards/router.h"
 #include "store/shards/record.h"

@@ -29,7 +29,7 @@ struct session {
     struct router *router; /* of a store with shards, until a committer has it */
     struct committer *all; /* over all shards, for session_apply; NULL: not needed yet */
     struct remote
-        *remote;     /* the server that is asked in place of these (remote/remote.h), or NULL */
+        *remote;     /* the server that is asked in place of these (shared/remote.h), or NULL */
     uint64_t origin; /* of all handles on its store */
 };
 

@@ -114,11 +114,6 @@ int node_truth(const struct node *node)
     return field_truth(node->text);
 }
 
-bool node_is_number(const struct node *node)
-{
-    return node->type == NODE_SCALAR && node->style != NODE_QUOTED;
-}
-
 bool node_parse_number(struct str text, double *ret)
 {
     RELEASED_BY(json_reader_release) struct json_reader reader;

@@ -89,8 +89,6 @@ struct node *node_find(const struct node *map, struct str key);
 bool node_is_null(const struct node *node);
 /* 1 true, 0 false, -1 neither: what field_truth says, and not `yes` or `on`. */
 int node_truth(const struct node *node);
-/* Whether it can be a number: a scalar that is not quoted. */
-bool node_is_number(const struct node *node);
 
 /* Reads a number as JSON writes it; false when it is none. */
 bool node_parse_number(struct str text, double *ret);

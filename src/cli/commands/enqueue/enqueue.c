@@ -13,7 +13,7 @@
 #include "base/time/clock.h"
 #include "cli/commands/enqueue/private.h"
 #include "cli/output/figures.h"
-#include "cli/remote/remote.h"
+#include "cli/shared/remote.h"
 #include "core/after.h"
 #include "core/trace/context.h"
 #include "fields/query.h"
@@ -282,16 +282,19 @@ static bool add_published(struct store *store, struct str name, struct words *wo
 
 /* The same with the tasks of a server: those that it declares, and those that a worker has run. A
  * token that may not look is no reason to warn. */
-static bool add_tasks_of_server(struct remote *remote, struct str name, struct words *words)
+static bool add_tasks_of_server(const struct session *session, struct str name, struct words *words)
 {
-    struct remote_task *tasks = NULL;
-    RELEASED_BY(arena_release) struct arena arena = {0};
+    RELEASED_BY(answer_release) struct answer tasks = {0};
     bool is_there = false;
-    size_t n = 0;
-    if (remote_tasks(remote, &arena, &tasks, &n, NULL) == 0)
-        for (size_t i = 0; i < n; i++)
-            if (tasks[i].is_declared || tasks[i].started > 0)
-                is_there |= add_known(words, tasks[i].name, name);
+    if (answer_read(session, &API_TASKS, (struct str){0}, &tasks, NULL) < 0)
+        return false;
+    for (size_t i = 0; i < tasks.n; i++) {
+        RELEASED_BY(arena_release) struct arena arena = {0};
+        const struct object task = answer_item(&tasks, i, &arena);
+        const struct object counters = object_object(&task, "counters");
+        if (object_bool(&task, "declared") || object_int(&counters, "jobs_started") > 0)
+            is_there |= add_known(words, object_text(&task, "task"), name);
+    }
     return is_there;
 }
 
@@ -320,7 +323,7 @@ static void warn_if_undeclared(struct cli *cli, const struct session *session, s
         return;
     for (size_t i = 0; i < config->n_tasks; i++)
         words_add(&known, "", str_of(config->tasks[i].name));
-    const bool is_known = session->remote ? add_tasks_of_server(session->remote, name, &known)
+    const bool is_known = session->remote ? add_tasks_of_server(session, name, &known)
                                           : add_published(session->store, name, &known);
     if (!is_known && known.n > 0)
         warn_of_task(cli, &known, name);

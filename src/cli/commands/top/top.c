@@ -18,7 +18,7 @@
 #include "base/time/clock.h"
 #include "cli/commands/top/view.h"
 #include "cli/frame/cli.h"
-#include "cli/remote/remote.h"
+#include "cli/shared/remote.h"
 #include "cli/shared/session.h"
 #include "redrive.h"
 

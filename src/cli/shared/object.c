@@ -1,5 +1,5 @@
 /* object.c - reads the members of JSON objects. */
-#include "cli/remote/object.h"
+#include "cli/shared/object.h"
 
 #include <math.h>
 

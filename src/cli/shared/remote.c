@@ -1,5 +1,5 @@
 /* remote.c - opens the way to a server: address, token, certificates; sends requests. */
-#include "cli/remote/remote.h"
+#include "cli/shared/remote.h"
 
 #include <arpa/inet.h>
 #include <ctype.h>
@@ -11,15 +11,14 @@
 #include "base/os/file.h"
 #include "base/text/encode.h"
 #include "base/time/clock.h"
-#include "cli/remote/object.h"
+#include "cli/shared/object.h"
 #include "config/config.h"
 
 #define TOKEN_MAX_BYTES 4096
 #define URL_MAX_BYTES   2048
 
-/* Looking is quick; removing or redriving a million jobs in one request is not. */
-#define READ_MS  60000
-#define WRITE_MS (15 * 60 * 1000)
+/* What takes longer, such as a change of many jobs, goes on after its answer. */
+#define ANSWER_MS 60000
 
 struct remote {
     struct http_client *client;
@@ -360,7 +359,6 @@ void remote_query(struct buf *path, const char *name, struct str value)
 int remote_call(struct remote *remote, const char *method, const struct buf *path, struct str body,
                 struct http_answer *ret, struct redrive_err *err)
 {
-    const bool is_read = strcmp(method, "GET") == 0;
     RELEASED_BY(buf_release) struct buf whole = BUF_MAX(2 * REMOTE_PATH_MAX);
     buf_puts(&whole, "/v1");
     buf_add_str(&whole, buf_str(path));
@@ -368,44 +366,10 @@ int remote_call(struct remote *remote, const char *method, const struct buf *pat
     if (rc < 0)
         (void)err_full(err, rc, "what is asked for is too long");
     else
-        rc = http_client_call(remote->client, method, buf_cstr(&whole), body,
-                              is_read ? READ_MS : WRITE_MS, ret, err);
+        rc = http_client_call(remote->client, method, buf_cstr(&whole), body, ANSWER_MS, ret, err);
     if (rc < 0)
         add_hint(remote, rc, err);
     else if (ret->status < 200 || ret->status >= 300)
         rc = take_problem(remote, ret, err);
     return rc;
-}
-
-int remote_ask(struct remote *remote, const struct remote_request *request,
-               const struct unpack *table, struct arena *arena, void *to, struct redrive_err *err)
-{
-    RELEASED_BY(http_answer_release) struct http_answer answer;
-    http_answer_init(&answer);
-    RELEASED_BY(buf_release) struct buf path = BUF_MAX(REMOTE_PATH_MAX);
-    buf_puts(&path, request->before);
-    percent_encode(request->name, &path);
-    buf_puts(&path, request->after ? request->after : "");
-    int rc = remote_call(remote, request->method, &path, request->body, &answer, err);
-    if (rc == 0 && table && answer.status != 204)
-        rc = unpack_object(buf_str(&answer.body), table, arena, to, err);
-    return rc == 0 ? answer.status : rc;
-}
-
-int remote_get(struct remote *remote, const char *path, struct http_answer *ret,
-               struct redrive_err *err)
-{
-    RELEASED_BY(buf_release) struct buf text = BUF_MAX(REMOTE_PATH_MAX);
-    buf_puts(&text, path);
-    return remote_call(remote, "GET", &text, (struct str){0}, ret, err);
-}
-
-int remote_get_list(struct remote *remote, const char *path, const struct unpack *table,
-                    size_t size, const void *blank, struct arena *arena, struct unpack_list *list,
-                    struct redrive_err *err)
-{
-    RELEASED_BY(http_answer_release) struct http_answer answer;
-    http_answer_init(&answer);
-    int rc = remote_get(remote, path, &answer, err);
-    return rc == 0 ? unpack_list(buf_str(&answer.body), table, size, blank, arena, list, err) : rc;
 }

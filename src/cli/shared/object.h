@@ -3,8 +3,8 @@
  * A member that is missing, null or of another type gives the value for "not there", so that a
  * newer server can add words and members, and an older one can lack them.
  */
-#ifndef CLI_REMOTE_OBJECT_H
-#define CLI_REMOTE_OBJECT_H
+#ifndef CLI_SHARED_OBJECT_H
+#define CLI_SHARED_OBJECT_H
 
 #include "base/json/json.h"
 #include "base/mem/arena.h"
