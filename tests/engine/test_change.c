@@ -70,6 +70,46 @@ ENGINE_TEST(redrive_waits_for_a_live_job_with_its_key, NULL)
     assert_int_equal(te_change(te, MOVE_REDRIVE, first), 0);
 }
 
+/* A failed job could be redriven and a completed one removed, but this change is about dead
+ * letters. */
+ENGINE_TEST(change_of_dead_letters_leaves_other_jobs_alone, NULL)
+{
+    const enum move_kind kinds[] = {MOVE_REDRIVE, MOVE_REMOVE};
+    int64_t done = te_submit(te, "t", NULL);
+    assert_int_equal(te_succeed(te, te_claim_one(te)), 0);
+    int64_t dead = te_submit(te, "t", NULL);
+    assert_int_equal(te_change(te, MOVE_END, dead), 0);
+    for (size_t i = 0; i < 2; i++) {
+        struct change_op op;
+        struct change_item item = {.seq = done};
+        change_op_init(&op, kinds[i], &item, 1);
+        op.from = 1u << REDRIVE_STATE_DEAD_LETTER;
+        assert_int_equal(engine_apply_one(te->engine, &op.op, NULL), 0);
+        assert_int_equal(item.ret.code, REDRIVE_E_STATE);
+        assert_int_equal(item.ret.state, REDRIVE_STATE_COMPLETED);
+        assert_int_equal(te_state(te, done), REDRIVE_STATE_COMPLETED);
+        item.seq = dead;
+        assert_int_equal(engine_apply_one(te->engine, &op.op, NULL), 0);
+        assert_int_equal(item.ret.code, 0);
+        if (kinds[i] == MOVE_REDRIVE)
+            assert_int_equal(te_change(te, MOVE_END, dead), 0);
+    }
+}
+
+ENGINE_TEST(change_that_a_key_refuses_names_the_key, NULL)
+{
+    RELEASED_BY(arena_release) struct arena arena = {0};
+    const struct job_spec spec = {.task = STR("t"), .unique_key = STR("k")};
+    struct change_item item = {.seq = te_submit_spec(te, &spec), .arena = &arena};
+    struct change_op op;
+    assert_int_equal(te_change(te, MOVE_END, item.seq), 0);
+    (void)te_submit_spec(te, &spec);
+    change_op_init(&op, MOVE_REDRIVE, &item, 1);
+    assert_int_equal(engine_apply_one(te->engine, &op.op, NULL), 0);
+    assert_int_equal(item.ret.code, REDRIVE_E_EXISTS);
+    check_str(item.unique_key, "k");
+}
+
 ENGINE_TEST(job_of_another_tenant_is_not_found, NULL)
 {
     struct change_op op;
