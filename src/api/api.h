@@ -24,6 +24,7 @@
 #include "engine/tasks.h"
 #include "engine/verbs/control.h"
 #include "engine/verbs/submit.h"
+#include "fields/describe.h"
 #include "fields/field.h"
 #include "redrive.h"
 #include "store/store.h"
@@ -101,6 +102,7 @@ enum api_method {
 struct operation {
     enum api_method method;  /* API_GET of a read, and no other of a change */
     const char *path;        /* below /v1: "/queues/{queue}/pause" */
+    const char *summary;     /* one line, as docs/openapi.yaml has it */
     enum config_scope scope; /* the scope that a client needs */
     /* A read. */
     int (*read)(const struct api_context *c, struct json_writer *w, struct redrive_err *err);
@@ -108,6 +110,11 @@ struct operation {
      * name in `parameter` of the query. */
     int (*begin)(const struct api_context *c, struct api_change *change, struct redrive_err *err);
     const char *parameter;
+    /* What may be in the query, unless it is `parameter`, and in the body, for descriptions: the
+     * tables by which the functions of the row read them. No table: nothing, or what no table
+     * knows. */
+    struct field_part parameters;
+    struct field_part body;
     bool begin_waits; /* `begin` reads files, or the store: not on a thread that must not wait */
     /* Looks at the change after a commit, also after one that failed. Returns API_ANSWERED,
      * API_GOES_ON, or the code of a refusal; then `ret_field` is the parameter at fault (a literal,

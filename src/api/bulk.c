@@ -31,7 +31,7 @@ struct bulk_body {
 enum {
     WITH_VERB = 1
 };
-static const struct field MEMBERS[] = {
+const struct field BULK_FIELDS[] = {
     {"verb", &FIELD_WORD, INTO(verb), .words = VERBS, .uses = WITH_VERB},
     {"filter", &FIELD_OBJECT, INTO(filter)},
     {"rate", &FIELD_RATE, INTO(rate)},
@@ -76,7 +76,7 @@ static int read_body(struct field_reader *b, struct str text, bool letters, stru
 {
     const bool is_missing = letters && text.len == 0;
     uint64_t given;
-    int rc = is_missing ? 0 : fields_json_object(b, MEMBERS, body, &given);
+    int rc = is_missing ? 0 : fields_json_object(b, BULK_FIELDS, body, &given);
     if (rc == 0 && !is_missing)
         rc = fields_json_end(b);
     if (rc == 0 && !letters && body->verb < 0)
@@ -129,8 +129,7 @@ int bulk_plan_read_purge(struct bulk_plan *plan, const struct api_context *c,
 {
     struct job_query *query = &plan->query;
     *plan = (struct bulk_plan){.verb = BULK_REMOVE};
-    job_query_init(query, c->tenant, JOB_QUERY_JOBS | JOB_QUERY_PURGE, ORDER_OLDEST, c->now_ms,
-                   c->arena, err);
+    job_query_init(query, c->tenant, BULK_PURGE_USES, ORDER_OLDEST, c->now_ms, c->arena, err);
     query->filter.states = DEAD;
     c->input->each(c->input->from, job_query_add, query);
     int rc = job_query_finish(query);
@@ -231,8 +230,16 @@ uint64_t bulk_refused(const struct bulk *parts, size_t n)
 }
 
 #define BULK "/bulk"
-const struct operation API_BULK = {.method = API_POST, .path = BULK, .scope = CONFIG_SCOPE_ADMIN};
-const struct operation API_BULK_RUN = {
-    .method = API_GET, .path = BULK "/{id}", .scope = CONFIG_SCOPE_READ};
-const struct operation API_BULK_STOP = {
-    .method = API_DELETE, .path = BULK "/{id}", .scope = CONFIG_SCOPE_ADMIN};
+const struct operation API_BULK = {.method = API_POST,
+                                   .path = BULK,
+                                   .summary = "Cancel, retry or remove all jobs that match",
+                                   .scope = CONFIG_SCOPE_ADMIN,
+                                   .body = {BULK_FIELDS, WITH_VERB}};
+const struct operation API_BULK_RUN = {.method = API_GET,
+                                       .path = BULK "/{id}",
+                                       .summary = "A run over many jobs, with its progress",
+                                       .scope = CONFIG_SCOPE_READ};
+const struct operation API_BULK_STOP = {.method = API_DELETE,
+                                        .path = BULK "/{id}",
+                                        .summary = "Stop a run; what was done stays done",
+                                        .scope = CONFIG_SCOPE_ADMIN};

@@ -44,10 +44,16 @@ struct bulk_plan {
     bool is_at_least; /* there are more than were counted */
 };
 
+/* The members of a body about dead letters; API_BULK has the verb besides. */
+extern const struct field BULK_FIELDS[];
+
 /* Reads the body of the context's input. `letters`: a body without a verb, which redrives dead
  * letters, and whose filter has no state. The place at fault is in the input. */
 int bulk_plan_read(struct bulk_plan *plan, const struct api_context *c, bool letters,
                    struct redrive_err *err);
+
+/* The parameters of a removal of dead letters. */
+#define BULK_PURGE_USES (JOB_QUERY_JOBS | JOB_QUERY_PURGE)
 
 /* The removal of dead letters that the parameters of the input select, which must say an age: a
  * missing parameter must not remove everything. */

@@ -54,13 +54,14 @@ static int begin_change(const struct api_context *c, struct api_change *change,
     return c->tenant.ptr ? 0 : find_tenant(c, &item->tenant, err);
 }
 
+static const struct field EDIT_FIELDS[] = {{"payload", &FIELD_JSON, 0}, {0}};
+
 static int read_payload(const struct api_context *c, struct str *ret, struct redrive_err *err)
 {
-    static const struct field MEMBERS[] = {{"payload", &FIELD_JSON, 0}, {0}};
     struct field_reader b;
     uint64_t given;
     fields_json_open(&b, api_body(c), c->arena, 0, err);
-    int rc = fields_json_object(&b, MEMBERS, ret, &given);
+    int rc = fields_json_object(&b, EDIT_FIELDS, ret, &given);
     if (rc == 0)
         rc = fields_json_end(&b);
     if (rc == 0 && given == 0)
@@ -184,30 +185,38 @@ static int end_retry(struct api_change *change, struct json_writer *w, const cha
 
 const struct operation API_CANCEL = {.method = API_DELETE,
                                      .path = "/jobs/{id}",
+                                     .summary = "Cancel a job that has not ended",
                                      .scope = CONFIG_SCOPE_ADMIN,
                                      .begin = begin_change,
                                      .end = end_change,
                                      .variant = CANCEL};
-const struct operation API_RETRY = {.method = API_POST,
-                                    .path = "/jobs/{id}/retry",
-                                    .scope = CONFIG_SCOPE_ADMIN,
-                                    .begin = begin_change,
-                                    .end = end_retry,
-                                    .variant = RETRY};
+const struct operation API_RETRY = {
+    .method = API_POST,
+    .path = "/jobs/{id}/retry",
+    .summary = "Run a waiting job now, or redrive one that is dead or has failed",
+    .scope = CONFIG_SCOPE_ADMIN,
+    .begin = begin_change,
+    .end = end_retry,
+    .variant = RETRY};
 const struct operation API_RETRY_LETTER = {.method = API_POST,
                                            .path = LETTER "/retry",
+                                           .summary = "Redrive a dead letter with fresh attempts",
                                            .scope = CONFIG_SCOPE_ADMIN,
                                            .begin = begin_change,
                                            .end = end_change,
                                            .variant = RETRY_LETTER};
 const struct operation API_EDIT_LETTER = {.method = API_PATCH,
                                           .path = LETTER,
+                                          .summary = "Give a dead letter another payload",
                                           .scope = CONFIG_SCOPE_ADMIN,
                                           .begin = begin_edit,
                                           .end = end_change,
+                                          .body = {EDIT_FIELDS, 0},
                                           .variant = EDIT_LETTER};
 const struct operation API_REMOVE_LETTER = {.method = API_DELETE,
                                             .path = LETTER,
+                                            .summary =
+                                                "Remove a dead letter and its history for good",
                                             .scope = CONFIG_SCOPE_ADMIN,
                                             .begin = begin_change,
                                             .end = end_change,

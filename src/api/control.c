@@ -114,15 +114,19 @@ static int end_pause(struct api_change *change, struct json_writer *w, const cha
 
 #define QUEUES "/queues"
 
-const struct operation API_QUEUES = {
-    .path = QUEUES, .scope = CONFIG_SCOPE_READ, .read = read_queues};
+const struct operation API_QUEUES = {.path = QUEUES,
+                                     .summary = "Every queue with its jobs by state",
+                                     .scope = CONFIG_SCOPE_READ,
+                                     .read = read_queues};
 const struct operation API_PAUSE = {.method = API_POST,
                                     .path = QUEUES "/{queue}/pause",
+                                    .summary = "Start no more jobs of a queue",
                                     .scope = CONFIG_SCOPE_ADMIN,
                                     .begin = begin_pause,
                                     .end = end_pause};
 const struct operation API_RESUME = {.method = API_POST,
                                      .path = QUEUES "/{queue}/resume",
+                                     .summary = "Start jobs of a queue again",
                                      .scope = CONFIG_SCOPE_ADMIN,
                                      .begin = begin_pause,
                                      .end = end_pause};
@@ -184,24 +188,30 @@ static int end_move(struct api_change *change, struct json_writer *w, const char
 }
 
 #define BREAKERS "/retry/circuit-breakers"
-#define MOVE(where, verb)                                                                      \
-    {                                                                                          \
-        .method = API_POST, .path = (where), .scope = CONFIG_SCOPE_ADMIN, .begin = begin_move, \
-        .end = end_move, .variant = (verb),                                                    \
+#define MOVE(where, verb, what)                                                              \
+    {                                                                                        \
+        .method = API_POST, .path = (where), .summary = (what), .scope = CONFIG_SCOPE_ADMIN, \
+        .begin = begin_move, .end = end_move, .variant = (verb),                             \
     }
 
 const struct operation API_BREAKERS = {
-    .path = BREAKERS, .scope = CONFIG_SCOPE_READ, .read = read_breakers};
-const struct operation API_BREAKER_RESET = MOVE(BREAKERS "/{type}/reset", BREAKER_RESET);
-const struct operation API_BREAKER_TRIP = MOVE(BREAKERS "/{type}/trip", BREAKER_TRIP);
-const struct operation API_BREAKER_DISABLE = MOVE(BREAKERS "/{type}/disable", BREAKER_DISABLE);
-const struct operation API_BREAKER_FAILURE = {.method = API_POST,
-                                              .path = "/retry/simulate-failure",
-                                              .parameter = "task_type",
-                                              .scope = CONFIG_SCOPE_ADMIN,
-                                              .begin = begin_move,
-                                              .end = end_move,
-                                              .variant = BREAKER_SIMULATE_FAILURE};
+    .path = BREAKERS, .summary = "All breakers", .scope = CONFIG_SCOPE_READ, .read = read_breakers};
+const struct operation API_BREAKER_RESET =
+    MOVE(BREAKERS "/{type}/reset", BREAKER_RESET,
+         "Close a breaker and forget everything; parked jobs are let go");
+const struct operation API_BREAKER_TRIP =
+    MOVE(BREAKERS "/{type}/trip", BREAKER_TRIP, "Let nothing pass until a reset");
+const struct operation API_BREAKER_DISABLE =
+    MOVE(BREAKERS "/{type}/disable", BREAKER_DISABLE, "Let everything pass until a reset");
+const struct operation API_BREAKER_FAILURE = {
+    .method = API_POST,
+    .path = "/retry/simulate-failure",
+    .summary = "Feed one counted failure to the breaker of a task, for trying it out",
+    .parameter = "task_type",
+    .scope = CONFIG_SCOPE_ADMIN,
+    .begin = begin_move,
+    .end = end_move,
+    .variant = BREAKER_SIMULATE_FAILURE};
 
 /* ---- Limits ---------------------------------------------------------------------------------- */
 
@@ -220,5 +230,8 @@ static int read_limits(const struct api_context *c, struct json_writer *w, struc
     return 0;
 }
 
-const struct operation API_LIMITS = {
-    .path = "/limits", .scope = CONFIG_SCOPE_READ, .read = read_limits};
+const struct operation API_LIMITS = {.path = "/limits",
+                                     .summary =
+                                         "All limits that jobs have met, with their retry budgets",
+                                     .scope = CONFIG_SCOPE_READ,
+                                     .read = read_limits};

@@ -132,16 +132,25 @@ static int end_run(struct api_change *change, struct json_writer *w, const char 
 #define ENTRIES "/cron"
 #define ENTRY   ENTRIES "/{name}"
 
-#define CHANGE(how, where, first, last) \
-    .method = (how), .path = (where), .scope = CONFIG_SCOPE_ADMIN, .begin = (first), .end = (last)
+#define CHANGE(how, where, what, first, last)                                         \
+    .method = (how), .path = (where), .summary = (what), .scope = CONFIG_SCOPE_ADMIN, \
+    .begin = (first), .end = (last)
 
 const struct operation API_CRON = {
-    .path = ENTRIES, .scope = CONFIG_SCOPE_READ, .read = read_entries};
+    .path = ENTRIES,
+    .summary = "The periodic tasks of the token's tenant, with their last and next tick",
+    .scope = CONFIG_SCOPE_READ,
+    .read = read_entries};
 /* A definition may name a time zone, whose file is read. */
-const struct operation API_CRON_PUT = {CHANGE(API_PUT, ENTRY, begin_put, end_put),
-                                       .begin_waits = true, .release = release_put};
-const struct operation API_CRON_DECLARE = {CHANGE(API_PUT, ENTRIES, begin_declare, end_declare),
-                                           .parameter = "declared_by", .begin_waits = true,
-                                           .release = release_declare};
-const struct operation API_CRON_REMOVE = {CHANGE(API_DELETE, ENTRY, begin_remove, end_remove)};
-const struct operation API_CRON_RUN = {CHANGE(API_POST, ENTRY "/run", begin_run, end_run)};
+const struct operation API_CRON_PUT = {
+    CHANGE(API_PUT, ENTRY, "Store a periodic task, or replace one", begin_put, end_put),
+    .begin_waits = true, .release = release_put};
+const struct operation API_CRON_DECLARE = {
+    CHANGE(API_PUT, ENTRIES,
+           "Declare all periodic tasks of an application, as its workers do when they start",
+           begin_declare, end_declare),
+    .parameter = "declared_by", .begin_waits = true, .release = release_declare};
+const struct operation API_CRON_REMOVE = {
+    CHANGE(API_DELETE, ENTRY, "Remove a stored periodic task", begin_remove, end_remove)};
+const struct operation API_CRON_RUN = {
+    CHANGE(API_POST, ENTRY "/run", "Submit the job of a periodic task now", begin_run, end_run)};

@@ -7,10 +7,14 @@
 
 #define DEAD (1u << REDRIVE_STATE_DEAD_LETTER)
 
+#define STATS_USES  JOB_QUERY_JOBS
+#define PAGE_USES   (JOB_QUERY_JOBS | JOB_QUERY_PAGE)
+#define GROUPS_USES (JOB_QUERY_JOBS | JOB_QUERY_LIMITS)
+
 static int read_query(const struct api_context *c, unsigned uses, struct job_query *query,
                       struct redrive_err *err)
 {
-    const int rc = api_query(c, JOB_QUERY_JOBS | uses, ORDER_FINISHED, query, err);
+    const int rc = api_query(c, uses, ORDER_FINISHED, query, err);
     query->filter.states = DEAD;
     return rc;
 }
@@ -18,7 +22,7 @@ static int read_query(const struct api_context *c, unsigned uses, struct job_que
 static int read_letters(const struct api_context *c, struct json_writer *w, struct redrive_err *err)
 {
     struct job_query query;
-    const int rc = read_query(c, JOB_QUERY_PAGE, &query, err);
+    const int rc = read_query(c, PAGE_USES, &query, err);
     return rc == 0 ? api_write_page(c, &query.filter, view_dead_letter, w, err) : rc;
 }
 
@@ -82,7 +86,7 @@ static int read_groups(const struct api_context *c, struct json_writer *w, struc
 {
     RELEASED_BY(group_page_release) struct group_page page = {0};
     struct job_query query;
-    int rc = read_query(c, JOB_QUERY_LIMITS, &query, err);
+    int rc = read_query(c, GROUPS_USES, &query, err);
     if (rc == 0)
         rc = store_ops(c->store)->groups(c->store, &query.filter, &page, err);
     if (rc < 0)
@@ -101,7 +105,7 @@ static int read_stats(const struct api_context *c, struct json_writer *w, struct
     RELEASED_BY(dead_counts_release) struct dead_counts counts;
     dead_counts_init(&counts, (uint64_t)clock_monotonic_ns());
     counts.hides_types = c->redact != NULL;
-    int rc = read_query(c, 0, &query, err);
+    int rc = read_query(c, STATS_USES, &query, err);
     if (rc == 0)
         rc = dead_counts_read(&counts, c->store, &query.filter, err);
     if (rc == 0)
@@ -111,12 +115,25 @@ static int read_stats(const struct api_context *c, struct json_writer *w, struct
 
 #define LETTERS "/retry/dead-letters"
 
-const struct operation API_DEAD_LETTERS = {
-    .path = LETTERS, .scope = CONFIG_SCOPE_READ, .read = read_letters};
+const struct operation API_DEAD_LETTERS = {.path = LETTERS,
+                                           .summary = "List dead letters, a page at a time",
+                                           .scope = CONFIG_SCOPE_READ,
+                                           .read = read_letters,
+                                           .parameters = {JOB_QUERY_FIELDS, PAGE_USES}};
 /* The same for every id, also one that is a word of the other paths. */
-const struct operation API_DEAD_LETTER = {
-    .path = LETTERS "/by-id/{id}", .scope = CONFIG_SCOPE_READ, .read = read_letter};
-const struct operation API_DEAD_GROUPS = {
-    .path = LETTERS "/groups", .scope = CONFIG_SCOPE_READ, .read = read_groups};
-const struct operation API_DEAD_STATS = {
-    .path = LETTERS "/stats", .scope = CONFIG_SCOPE_READ, .read = read_stats};
+const struct operation API_DEAD_LETTER = {.path = LETTERS "/by-id/{id}",
+                                          .summary = "Show a dead letter with its history",
+                                          .scope = CONFIG_SCOPE_READ,
+                                          .read = read_letter};
+const struct operation API_DEAD_GROUPS = {.path = LETTERS "/groups",
+                                          .summary =
+                                              "Errors that look alike, the largest group first",
+                                          .scope = CONFIG_SCOPE_READ,
+                                          .read = read_groups,
+                                          .parameters = {JOB_QUERY_FIELDS, GROUPS_USES}};
+const struct operation API_DEAD_STATS = {.path = LETTERS "/stats",
+                                         .summary =
+                                             "Count dead letters by class, reason, task and type",
+                                         .scope = CONFIG_SCOPE_READ,
+                                         .read = read_stats,
+                                         .parameters = {JOB_QUERY_FIELDS, STATS_USES}};

@@ -40,11 +40,17 @@ static int read_workers(const struct api_context *c, struct json_writer *w, stru
 }
 
 const struct operation API_STATS = {
-    .path = "/stats", .scope = CONFIG_SCOPE_READ, .read = read_stats};
+    .path = "/stats", .summary = "All statistics", .scope = CONFIG_SCOPE_READ, .read = read_stats};
 const struct operation API_RETRY_STATS = {
-    .path = "/retry/stats", .scope = CONFIG_SCOPE_READ, .read = read_retry_stats};
+    .path = "/retry/stats",
+    .summary = "Executions, breakers and dead letters in numbers; rates in percent",
+    .scope = CONFIG_SCOPE_READ,
+    .read = read_retry_stats};
 const struct operation API_WORKERS = {
-    .path = "/workers", .scope = CONFIG_SCOPE_READ, .read = read_workers};
+    .path = "/workers",
+    .summary = "The workers that are alive, those that work through a server included",
+    .scope = CONFIG_SCOPE_READ,
+    .read = read_workers};
 
 /* ---- Health ---------------------------------------------------------------------------------- */
 
@@ -86,7 +92,8 @@ static int read_health(const struct api_context *c, struct json_writer *w, struc
     return rc;
 }
 
-const struct operation API_HEALTH = {.path = "/health", .read = read_health};
+const struct operation API_HEALTH = {
+    .path = "/health", .summary = "How well the work goes", .read = read_health};
 
 /* ---- Experiments ----------------------------------------------------------------------------- */
 
@@ -135,6 +142,11 @@ static int read_experiment(const struct api_context *c, struct json_writer *w,
 #define EXPERIMENTS "/experiments"
 
 const struct operation API_EXPERIMENTS = {
-    .path = EXPERIMENTS, .scope = CONFIG_SCOPE_READ, .read = read_experiments};
-const struct operation API_EXPERIMENT = {
-    .path = EXPERIMENTS "/{name}", .scope = CONFIG_SCOPE_READ, .read = read_experiment};
+    .path = EXPERIMENTS,
+    .summary = "All experiments, running and stopped, with the figures of their arms",
+    .scope = CONFIG_SCOPE_READ,
+    .read = read_experiments};
+const struct operation API_EXPERIMENT = {.path = EXPERIMENTS "/{name}",
+                                         .summary = "One experiment, with the figures of its arms",
+                                         .scope = CONFIG_SCOPE_READ,
+                                         .read = read_experiment};

@@ -13,13 +13,16 @@
 #define PURGE     JOB_QUERY_PURGE
 #define HOURS_MAX 876000
 
+#define TEXT(number)    #number
+#define TEXT_OF(number) TEXT(number)
+
 static const char *const ORDERS[] = {
     [ORDER_OLDEST] = "oldest", [ORDER_NEWEST] = "newest", [ORDER_FINISHED] = "finished", NULL};
 
 #define QUERY(m)  offsetof(struct job_query, m)
 #define FILTER(m) offsetof(struct job_query, filter.m)
 
-static const struct field FIELDS[] = {
+const struct field JOB_QUERY_FIELDS[] = {
     {"task", &FIELD_WORDING, FILTER(task), .uses = JOBS | COUNTS},
     {"queue", &FIELD_WORDING, FILTER(queue), .uses = JOBS | COUNTS},
     {"user", &FIELD_WORDING, FILTER(user), .uses = JOBS},
@@ -39,7 +42,7 @@ static const struct field FIELDS[] = {
     {"older_than_hours", &FIELD_INT, QUERY(hours), .min = 0, .max = HOURS_MAX, .uses = PURGE},
     {"dry_run", &FIELD_BOOL, QUERY(dry_run), .uses = PURGE},
     {"limit", &FIELD_COUNT, FILTER(limit), .min = 1, .max = STORE_PAGE_MAX,
-     .uses = PAGE | JOB_QUERY_LIMITS},
+     .default_text = TEXT_OF(JOB_QUERY_LIMIT), .uses = PAGE | JOB_QUERY_LIMITS},
     {"order", &FIELD_WORD, FILTER(order), .words = ORDERS, .uses = PAGE},
     {"cursor", &FIELD_WORDING, QUERY(cursor), .uses = PAGE},
     {0},
@@ -60,7 +63,7 @@ void job_query_init(struct job_query *q, struct str tenant, unsigned uses, enum 
 bool job_query_add(struct str name, struct str value, void *query)
 {
     struct job_query *q = query;
-    q->rc = fields_query_add(&q->reader, FIELDS, name, value, q, &q->given);
+    q->rc = fields_query_add(&q->reader, JOB_QUERY_FIELDS, name, value, q, &q->given);
     return q->rc == 0;
 }
 
@@ -159,8 +162,8 @@ int job_query_finish(struct job_query *q)
 bool job_query_selects(const struct job_query *q)
 {
     uint64_t rows = 0;
-    for (size_t i = 0; FIELDS[i].name; i++)
-        if (FIELDS[i].uses & (JOBS | STATE))
+    for (size_t i = 0; JOB_QUERY_FIELDS[i].name; i++)
+        if (JOB_QUERY_FIELDS[i].uses & (JOBS | STATE))
             rows |= UINT64_C(1) << i;
     return (q->given & rows) != 0;
 }

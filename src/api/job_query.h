@@ -32,6 +32,9 @@ enum job_query_uses {
     JOB_QUERY_PURGE = 1 << 5,  /* older_than_hours, dry_run */
 };
 
+/* The table of all parameters, each with its bits of job_query_uses. */
+extern const struct field JOB_QUERY_FIELDS[];
+
 struct job_query {
     struct field_reader reader; /* its `place` names the parameter at fault */
     struct job_filter filter;   /* strings borrowed */

@@ -122,11 +122,12 @@ int api_write_page(const struct api_context *c, const struct job_filter *filter,
     return 0;
 }
 
+#define LIST_USES (JOB_QUERY_JOBS | JOB_QUERY_STATE | JOB_QUERY_PAGE)
+
 static int read_jobs(const struct api_context *c, struct json_writer *w, struct redrive_err *err)
 {
     struct job_query query;
-    int rc =
-        api_query(c, JOB_QUERY_JOBS | JOB_QUERY_STATE | JOB_QUERY_PAGE, ORDER_NEWEST, &query, err);
+    int rc = api_query(c, LIST_USES, ORDER_NEWEST, &query, err);
     return rc == 0 ? api_write_page(c, &query.filter, view_job, w, err) : rc;
 }
 
@@ -229,8 +230,17 @@ static int read_workflow(const struct api_context *c, struct json_writer *w,
 
 #define JOBS "/jobs"
 
-const struct operation API_JOBS = {.path = JOBS, .scope = CONFIG_SCOPE_READ, .read = read_jobs};
-const struct operation API_JOB = {
-    .path = JOBS "/{id}", .scope = CONFIG_SCOPE_READ, .read = read_job};
-const struct operation API_WORKFLOW = {
-    .path = JOBS "/{id}/workflow", .scope = CONFIG_SCOPE_READ, .read = read_workflow};
+const struct operation API_JOBS = {.path = JOBS,
+                                   .summary = "List jobs, a page at a time",
+                                   .scope = CONFIG_SCOPE_READ,
+                                   .read = read_jobs,
+                                   .parameters = {JOB_QUERY_FIELDS, LIST_USES}};
+const struct operation API_JOB = {.path = JOBS "/{id}",
+                                  .summary = "Show a job with its history",
+                                  .scope = CONFIG_SCOPE_READ,
+                                  .read = read_job};
+const struct operation API_WORKFLOW = {.path = JOBS "/{id}/workflow",
+                                       .summary =
+                                           "The jobs that edges connect with a job, up to 1000",
+                                       .scope = CONFIG_SCOPE_READ,
+                                       .read = read_workflow};

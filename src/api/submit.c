@@ -145,11 +145,22 @@ static int end_submit(struct api_change *change, struct json_writer *w, const ch
     return API_ANSWERED;
 }
 
-#define SUBMIT(where, function)                                                                  \
-    {                                                                                            \
-        .method = API_POST, .path = (where), .scope = CONFIG_SCOPE_ENQUEUE, .begin = (function), \
-        .end = end_submit, .release = release_submit,                                            \
-    }
-
-const struct operation API_SUBMIT = SUBMIT("/jobs", begin_jobs);
-const struct operation API_SUBMIT_TASK = SUBMIT("/tasks/{task}", begin_task);
+const struct operation API_SUBMIT = {
+    .method = API_POST,
+    .path = "/jobs",
+    .summary = "Submit a job, or an array of up to 1000, all or none",
+    .scope = CONFIG_SCOPE_ENQUEUE,
+    .body = {NEW_JOB_FIELDS},
+    .begin = begin_jobs,
+    .end = end_submit,
+    .release = release_submit,
+};
+const struct operation API_SUBMIT_TASK = {
+    .method = API_POST,
+    .path = "/tasks/{task}",
+    .summary = "Submit a job whose payload is the body",
+    .scope = CONFIG_SCOPE_ENQUEUE,
+    .begin = begin_task,
+    .end = end_submit,
+    .release = release_submit,
+};

@@ -227,16 +227,18 @@ struct class_query {
     int class_;
 };
 
+static const struct field CLASS_FIELDS[] = {
+    {"class", &FIELD_TERM, offsetof(struct class_query, class_), .vocabulary = VOCABULARY_CLASS,
+     .skip = 1, .default_text = "transient"},
+    {0},
+};
+
 static bool take_class(struct str name, struct str value, void *ctx)
 {
-    static const struct field FIELDS[] = {
-        {"class", &FIELD_TERM, offsetof(struct class_query, class_), .vocabulary = VOCABULARY_CLASS,
-         .skip = 1},
-        {0},
-    };
     struct class_query *query = ctx;
     if (str_is(name, "class"))
-        query->rc = fields_query_add(&query->reader, FIELDS, name, value, query, &query->given);
+        query->rc =
+            fields_query_add(&query->reader, CLASS_FIELDS, name, value, query, &query->given);
     return query->rc == 0;
 }
 
@@ -314,11 +316,22 @@ static void release_declare(struct api_change *change)
 
 #define TASKS "/tasks"
 
-const struct operation API_TASKS = {.path = TASKS, .scope = CONFIG_SCOPE_READ, .read = read_tasks};
+const struct operation API_TASKS = {
+    .path = TASKS,
+    .summary = "Tasks: configuration, statistics, and what their retry policies will do",
+    .scope = CONFIG_SCOPE_READ,
+    .read = read_tasks};
 const struct operation API_TASK = {
-    .path = TASKS "/{task}", .scope = CONFIG_SCOPE_READ, .read = read_task};
+    .path = TASKS "/{task}",
+    .summary = "How a task is configured, and what its retry policy will do",
+    .scope = CONFIG_SCOPE_READ,
+    .read = read_task,
+    .parameters = {CLASS_FIELDS, 0}};
 const struct operation API_TASKS_DECLARE = {.method = API_PUT,
                                             .path = TASKS,
+                                            .summary =
+                                                "Declare tasks for all processes on the store, as "
+                                                "an application's workers do when they start",
                                             .scope = CONFIG_SCOPE_ADMIN,
                                             .begin = begin_declare,
                                             .begin_waits = true,

@@ -22,10 +22,11 @@ struct look {
     int rc;
 };
 
+static const struct field PARAMETERS[] = {
+    {"breakers", &FIELD_BOOL, offsetof(struct look, breakers)}, {0}};
+
 static bool add_parameter(struct str name, struct str value, void *ctx)
 {
-    static const struct field PARAMETERS[] = {
-        {"breakers", &FIELD_BOOL, offsetof(struct look, breakers)}, {0}};
     struct look *look = ctx;
     look->rc = fields_query_add(&look->reader, PARAMETERS, name, value, look, &look->given);
     return look->rc == 0;
@@ -182,4 +183,9 @@ static int read_top(const struct api_context *c, struct json_writer *w, struct r
     return rc;
 }
 
-const struct operation API_TOP = {.path = "/top", .scope = CONFIG_SCOPE_READ, .read = read_top};
+const struct operation API_TOP = {
+    .path = "/top",
+    .summary = "What redrive top shows, cheap enough to be asked for every second",
+    .scope = CONFIG_SCOPE_READ,
+    .read = read_top,
+    .parameters = {PARAMETERS, 0}};

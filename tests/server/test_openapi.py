@@ -1,11 +1,12 @@
-"""docs/openapi.yaml says what the server does. (test_rest.c holds that every route of its tables is in the document.)"""
+"""docs/openapi.yaml says what the server does, and what its tables say of themselves."""
 
+import json
 import re
 
 import pytest
 import yaml
 
-from tests.kit.program import ROOT
+from tests.kit.program import BINARY, ROOT, Program
 from tests.kit.tokens import token_line
 
 DOCUMENT = yaml.safe_load((ROOT / "docs" / "openapi.yaml").read_text())
@@ -14,6 +15,19 @@ OPERATIONS = [
     (method, path, item[method]) for path, item in DOCUMENT["paths"].items() for method in METHODS if method in item
 ]
 SCOPES = ("enqueue", "work", "read", "admin")
+
+
+# What a kind of field is in the document.
+TYPES = {
+    "string": "string",
+    "choice": "string",
+    "choices": "array",
+    "int": "integer",
+    "double": "number",
+    "flag": "boolean",
+    "duration": "string",
+    "fingerprint": "string",
+}
 
 
 def schema(name):
@@ -39,6 +53,77 @@ def references(node):
     elif isinstance(node, list):
         for item in node:
             yield from references(item)
+
+
+def resolved(node):
+    """The node that a reference leads to, or the node itself."""
+    if "$ref" not in node:
+        return node
+    found = DOCUMENT
+    for name in node["$ref"].removeprefix("#/").split("/"):
+        found = found[name]
+    return resolved(found)
+
+
+@pytest.fixture(scope="module")
+def routes():
+    """What the tables of the program say of each route, by method and path."""
+    told = json.loads(Program(BINARY).output("help", "http-routes", "--json"))["routes"]
+    by_name = {(route["method"].lower(), route["path"].removeprefix("/v1")): route for route in told}
+    assert len(by_name) == len(told)
+    return by_name
+
+
+def choices(said):
+    return resolved(said.get("items", said)).get("enum")
+
+
+def check_parameter(route, parameter):
+    """A schema cannot have the bounds of a duration. Defaults that only the code of a route knows are left to the document."""
+    said = resolved(parameter["schema"])
+    row = next(row for row in route["parameters"] if row["name"] == parameter["name"])
+    where = (route["method"], route["path"], row["name"])
+    assert said["type"] == TYPES[row["type"]], where
+    assert choices(said) == row.get("choices"), where
+    assert parameter.get("required", False) == row.get("required", False), where
+    if row["type"] in ("int", "double"):
+        assert (said.get("minimum"), said.get("maximum")) == (row.get("min"), row.get("max")), where
+    if "default" in row:
+        assert str(said["default"]) == row["default"], where
+
+
+def test_every_route_is_documented_and_no_other(routes):
+    assert {(method, path) for method, path, _ in OPERATIONS} == set(routes)
+
+
+def test_summaries_and_scopes_are_those_of_the_routes(routes):
+    for method, path, operation in OPERATIONS:
+        route = routes[method, path]
+        assert (operation["summary"], scope_of(operation)) == (route["summary"], route["scope"]), (method, path)
+
+
+def test_parameters_of_queries_are_those_of_the_routes(routes):
+    for method, path, operation in OPERATIONS:
+        route = routes[method, path]
+        query = [said for said in map(resolved, operation.get("parameters", [])) if said["in"] == "query"]
+        assert sorted(said["name"] for said in query) == sorted(row["name"] for row in route["parameters"]), route
+        for parameter in query:
+            check_parameter(route, parameter)
+
+
+def test_members_of_bodies_are_those_that_the_routes_tell(routes):
+    told = {name: route["body"] for name, route in routes.items() if route["body"]}
+    assert {("post", "/jobs"), ("post", "/bulk"), ("patch", "/retry/dead-letters/{id}")} <= set(told)
+    for (method, path), rows in told.items():
+        body = DOCUMENT["paths"][path][method]["requestBody"]["content"]["application/json"]["schema"]
+        [one, *_] = body.get("oneOf", [body])  # new jobs may be an array, too
+        members = resolved(one)["properties"]
+        assert sorted(members) == sorted(row["name"] for row in rows), (method, path)
+        for row in rows:
+            said = members[row["name"]]
+            assert choices(said) == row.get("choices"), (method, path, row["name"])
+            if row["type"] == "int":
+                assert (said.get("minimum"), said.get("maximum")) == (row.get("min"), row.get("max")), (method, path, row["name"])
 
 
 def test_every_reference_leads_somewhere_and_every_component_is_used():
@@ -129,9 +214,9 @@ def test_texts_that_may_not_be_empty_say_so(api):
         elif said.get("type") == "array":
             assert refused("/v1/claim", {name: [""]}) and said["items"]["minLength"] == 1, name
     for said in DOCUMENT["components"]["parameters"].values():
-        if said["in"] == "query" and said["schema"]["type"] == "string":
+        if said["in"] == "query" and said["schema"]["type"] in ("string", "array"):
             assert api("GET", "/v1/jobs", **{said["name"]: ""}).status == 400, said["name"]
-            assert said["schema"].keys() & {"minLength", "enum", "pattern"}, said["name"]
+            assert said["schema"].keys() & {"minLength", "minItems", "enum", "pattern"}, said["name"]
 
 
 def test_the_answers_to_a_submit_can_be_told_apart(api):

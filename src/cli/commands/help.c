@@ -10,6 +10,7 @@
 #include "cli/frame/cli.h"
 #include "cli/frame/command.h"
 #include "config/config.h"
+#include "server/rest/rest.h"
 
 static bool is_source_topic(const struct option_source *source, const char *word)
 {
@@ -30,6 +31,7 @@ static int print_source(struct cli *cli, struct redrive_err *err)
 
 #define MANUAL_TOPIC "manual"
 #define KEYS_TOPIC   "config-keys"
+#define ROUTES_TOPIC "http-routes"
 
 static int print_manual(struct cli *cli, struct redrive_err *err)
 {
@@ -76,6 +78,21 @@ static int print_keys(struct cli *cli, const char *section, struct redrive_err *
     return cli_print(cli, &page, err);
 }
 
+static int print_routes(struct cli *cli, struct redrive_err *err)
+{
+    struct json_writer w;
+    struct buf page;
+    buf_init(&page, HELP_MAX_BYTES);
+    if (cli->globals->json) {
+        json_writer_init(&w, &page);
+        rest_reference_json(&w);
+        buf_putc(&page, '\n');
+    } else {
+        rest_reference(&page);
+    }
+    return cli_print(cli, &page, err);
+}
+
 static int run_help(struct cli *cli, struct redrive_err *err)
 {
     const struct invocation *inv = &cli->invocation;
@@ -85,6 +102,8 @@ static int run_help(struct cli *cli, struct redrive_err *err)
         return print_source(cli, err);
     if (inv->n_args == 1 && strcmp(inv->args[0], MANUAL_TOPIC) == 0)
         return print_manual(cli, err);
+    if (inv->n_args == 1 && strcmp(inv->args[0], ROUTES_TOPIC) == 0)
+        return print_routes(cli, err);
     if (inv->n_args > 0 && inv->n_args <= 2 && strcmp(inv->args[0], KEYS_TOPIC) == 0)
         return print_keys(cli, inv->n_args == 2 ? inv->args[1] : NULL, err);
     for (size_t i = 0; i < inv->n_args; i++) {
@@ -115,6 +134,7 @@ static void complete_help(struct completion *c)
     if (c->source)
         completion_offer(c, HELP_SOURCE_TOPIC);
     completion_offer(c, KEYS_TOPIC);
+    completion_offer(c, ROUTES_TOPIC);
     completion_offer(c, MANUAL_TOPIC);
 }
 
@@ -128,8 +148,10 @@ const struct command cmd_help = {
         "\n"
         "`redrive help config-flags` lists the keys of the configuration that can be given as "
         "options. `redrive help config-keys` has all keys, as the tables of "
-        "docs/configuration.md; with the name of a section, its keys. `redrive help manual` prints "
-        "the sections of redrive.1 about options and commands, as mdoc.",
+        "docs/configuration.md; with the name of a section, its keys. `redrive help http-routes` "
+        "lists the paths that a server has, with the scope that each needs; with --json, their "
+        "parameters as well. `redrive help manual` prints the sections of redrive.1 about options "
+        "and commands, as mdoc.",
     .examples =
         EXAMPLES({"redrive help completion bash", "read about one command"},
                  {"redrive help config-keys retry", "read about the keys of a section"},

@@ -3,6 +3,7 @@
 
 #include "base/json/writer.h"
 #include "cli/output/term.h"
+#include "fields/describe.h"
 
 /* Column at which the right side of a list starts. An entry too long for its column gets a line of
  * its own. */
@@ -208,10 +209,7 @@ static void option_as_json(struct json_writer *w, const struct field *o)
     json_field_cstr(w, "help", o->help);
     json_field_cstr(w, "default", o->default_text);
     json_key(w, "choices");
-    json_begin_array(w);
-    for (const char *const *choice = o->words; choice && *choice; choice++)
-        json_put_cstr(w, *choice);
-    json_end_array(w);
+    field_describe_choices(o, w);
     json_end_object(w);
 }
 

@@ -102,9 +102,11 @@ static int read_parameter(struct rest_call *call, struct str value, const struct
 
 bool kit_parameter(struct rest_call *call, const struct field *field, void *ret)
 {
-    const struct str value = http_query(call->request, field->name);
+    struct str value = http_query(call->request, field->name);
     struct redrive_err err = {0};
     struct field_reader r;
+    if (!value.ptr && field->default_text)
+        value = str_of(field->default_text);
     if (!value.ptr || read_parameter(call, value, field, ret, &r, &err) == 0)
         return true;
     kit_fail(call, &err, r.place);

@@ -36,8 +36,8 @@ bool kit_run_id(struct rest_call *call, int64_t *ret);
  * reader: stopping waits for a timer that is firing. */
 void kit_stop_run(struct rest_call *call, const char *what);
 
-/* A parameter of the query, which leaves `ret` as it is when it is not there. False: it has been
- * answered. */
+/* A parameter of the query; when it is not there `ret` gets the default of the field, or stays as
+ * it is without one. False: it has been answered. */
 bool kit_parameter(struct rest_call *call, const struct field *field, void *ret);
 
 /* Adds the header that says where a job can be looked at. */

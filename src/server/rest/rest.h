@@ -5,9 +5,9 @@
  *                 ◄──────────────── http_reply / problem ◄───────────
  *
  * A route is a row: method, path with {placeholders}, scope, function. From the tables come 404 (no
- * such path), 405 (with Allow), OPTIONS, HEAD, 401 and 403, and the test that docs/openapi.yaml
- * names every one. `/v1` in front of a path is accepted and means the same. Where two paths fit,
- * the one with fewer placeholders counts, for every method.
+ * such path), 405 (with Allow), OPTIONS, HEAD, 401 and 403, and what `redrive help http-routes`
+ * prints, against which a test holds docs/openapi.yaml. `/v1` in front of a path is accepted and
+ * means the same. Where two paths fit, the one with fewer placeholders counts, for every method.
  *
  * Reads (lists, one job, statistics) are done by a few reader threads with store handles of their
  * own, so that a slow list does not delay other requests; writes are operations for the committer
@@ -59,6 +59,9 @@ struct rest_route {
      * committed. NULL: there is nothing to do. */
     void (*before)(struct rest_call *call, struct api_input *input);
     void (*after)(struct rest_call *call, const struct api_change *change);
+    const char *own_summary; /* one line, as docs/openapi.yaml has it; else that of the operation */
+    struct field_part own_parameters; /* as those of an operation, */
+    struct field_part own_body;       /* which a route with an operation has from it */
 };
 
 static inline enum http_method rest_route_method(const struct rest_route *route)
@@ -83,6 +86,10 @@ static inline bool rest_route_reads(const struct rest_route *route)
 {
     const struct operation *operation = route->own_run ? NULL : route->operation;
     return operation ? operation->read || operation->begin_waits : route->own_reads;
+}
+static inline const char *rest_route_summary(const struct rest_route *route)
+{
+    return route->own_summary || !route->operation ? route->own_summary : route->operation->summary;
 }
 /* Answers the call as its route does. */
 void rest_route_run(struct rest_call *call);
@@ -124,6 +131,11 @@ struct rest_options {
     int64_t certificate_end_ms;             /* for /metrics; 0: there is none */
     bool read_only; /* no client has another scope than `read`, whatever its token has */
 };
+
+/* All routes as a table of Markdown, and as JSON, by which docs/openapi.yaml is tested
+ * (reference.c). */
+void rest_reference(struct buf *out);
+void rest_reference_json(struct json_writer *w);
 
 int rest_new(const struct rest_options *options, struct rest **ret, struct redrive_err *err);
 /* For http_server_options, both: the first refuses clients without access before a body has been

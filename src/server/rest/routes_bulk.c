@@ -81,7 +81,8 @@ static void delete_bulk(struct rest_call *call)
 
 const struct rest_route REST_BULK[] = {
     {.operation = &API_BULK, .own_reads = true, .own_run = post_bulk},
-    {HTTP_GET, "/bulk", CONFIG_SCOPE_READ, false, get_bulk},
+    {HTTP_GET, "/bulk", CONFIG_SCOPE_READ, false, get_bulk,
+     .own_summary = "Runs over many jobs, with their progress"},
     {.operation = &API_BULK_RUN, .own_run = get_run},
     {.operation = &API_BULK_STOP, .own_reads = true, .own_run = delete_bulk},
     {0},

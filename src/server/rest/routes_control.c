@@ -14,15 +14,18 @@
 /* The path is that of no breaker: those of breakers end with a verb. */
 #define HISTORY_MINUTES_MAX (7 * 24 * 60)
 
+static const struct field HISTORY_FIELDS[] = {
+    {"minutes", &FIELD_INT, 0, .min = 1, .max = HISTORY_MINUTES_MAX, .default_text = "60"},
+    {0},
+};
+
 static void get_history(struct rest_call *call)
 {
     const int64_t now_ms = rest_now_ms(call);
     struct breaker_history *history = call->rest->breakers;
     struct redrive_err err = {0};
-    static const struct field MINUTES = {"minutes", &FIELD_INT, 0, .min = 1,
-                                         .max = HISTORY_MINUTES_MAX};
-    int64_t minutes = 60;
-    if (!kit_parameter(call, &MINUTES, &minutes))
+    int64_t minutes;
+    if (!kit_parameter(call, HISTORY_FIELDS, &minutes))
         return;
     if (breaker_history_take(history, rest_store(call), now_ms, &err) < 0) {
         rest_fail(call, &err, NULL);
@@ -45,7 +48,8 @@ const struct rest_route REST_CONTROL[] = {
     {.operation = &API_RESUME},
     {.operation = &API_LIMITS},
     {.operation = &API_BREAKERS},
-    {HTTP_GET, "/retry/circuit-breakers/history", CONFIG_SCOPE_READ, true, get_history},
+    {HTTP_GET, "/retry/circuit-breakers/history", CONFIG_SCOPE_READ, true, get_history,
+     .own_summary = "When breakers changed their state", .own_parameters = {HISTORY_FIELDS, 0}},
     {.operation = &API_BREAKER_RESET},
     {.operation = &API_BREAKER_TRIP},
     {.operation = &API_BREAKER_DISABLE},

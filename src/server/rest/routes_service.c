@@ -169,10 +169,13 @@ const struct rest_route REST_SERVICE[] = {
     /* Told in time whatever the state of the store: by what is known, not by the operation's read.
      */
     {.operation = &API_HEALTH, .own_run = get_health},
-    {HTTP_GET, "/ready", 0, false, get_ready, false},
-    {HTTP_GET, "/openapi.yaml", 0, false, get_openapi, false},
-    {HTTP_GET, "/session", 0, false, get_session, false},
-    {HTTP_POST, "/session", CONFIG_SCOPE_READ, false, post_session, false},
-    {HTTP_DELETE, "/session", 0, false, delete_session, false},
+    {HTTP_GET, "/ready", 0, false, get_ready, .own_summary = "Whether work is taken now"},
+    {HTTP_GET, "/openapi.yaml", 0, false, get_openapi,
+     .own_summary = "All routes, as an OpenAPI document"},
+    {HTTP_GET, "/session", 0, false, get_session,
+     .own_summary = "The client of the request, and what it may do"},
+    {HTTP_POST, "/session", CONFIG_SCOPE_READ, false, post_session,
+     .own_summary = "Exchange a token for a browser's cookie"},
+    {HTTP_DELETE, "/session", 0, false, delete_session, .own_summary = "Take the cookie away"},
     {0},
 };

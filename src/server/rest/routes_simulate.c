@@ -42,17 +42,17 @@ struct simulation {
 #define INTO(m)    offsetof(struct simulation, m)
 #define COMPARE(m) offsetof(struct simulation, options.m)
 
-/* Other bounds of numbers are those of compare_options_check. */
+/* Bounds are those of compare_options_check, or closer. */
 static const struct field PARAMETERS[] = {
     {"outage", &FIELD_SPAN, COMPARE(outage_ms), .max = OUTAGE_MAX},
     {"duration", &FIELD_SPAN, COMPARE(duration_ms), .max = DURATION_MAX},
     {"latency", &FIELD_SPAN, COMPARE(latency_ms), .max = DURATION_MAX},
     {"timeout", &FIELD_SPAN, COMPARE(timeout_ms), .max = DURATION_MAX},
-    {"rate", &FIELD_DOUBLE, COMPARE(jobs_per_s)},
-    {"capacity", &FIELD_DOUBLE, COMPARE(capacity_per_s)},
-    {"rate_limit", &FIELD_DOUBLE, COMPARE(rate_limit_per_s)},
-    {"error_rate", &FIELD_DOUBLE, COMPARE(error_rate)},
-    {"brownout", &FIELD_DOUBLE, COMPARE(brownout)},
+    {"rate", &FIELD_DOUBLE, COMPARE(jobs_per_s), .min_double = 0.001, .max_double = 100000},
+    {"capacity", &FIELD_DOUBLE, COMPARE(capacity_per_s), .max_double = 1e9},
+    {"rate_limit", &FIELD_DOUBLE, COMPARE(rate_limit_per_s), .max_double = 1e9},
+    {"error_rate", &FIELD_DOUBLE, COMPARE(error_rate), .max_double = 1},
+    {"brownout", &FIELD_DOUBLE, COMPARE(brownout), .max_double = 1},
     {"overload_waits", &FIELD_BOOL, COMPARE(overload_waits)},
     {"attempts", &FIELD_UINT, COMPARE(attempts), .min = 1, .max = 100},
     {"workers", &FIELD_UINT, COMPARE(workers), .min = 1, .max = 100000},
@@ -243,7 +243,9 @@ static void get_simulation(struct rest_call *call)
 }
 
 const struct rest_route REST_SIMULATE[] = {
-    {HTTP_GET, "/simulate", CONFIG_SCOPE_READ, true, get_simulation, .outlives_store = true},
+    {HTTP_GET, "/simulate", CONFIG_SCOPE_READ, true, get_simulation, .outlives_store = true,
+     .own_summary = "What an outage would cost, by way of retrying",
+     .own_parameters = {PARAMETERS, 0}},
     {.operation = &API_EXPERIMENTS},
     {.operation = &API_EXPERIMENT},
     {0},

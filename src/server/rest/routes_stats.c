@@ -114,13 +114,17 @@ static void get_counts(struct rest_call *call)
 #define MINUTES_MAX 60
 #define QUEUES_MAX  1000
 
+static const struct field SUMMARY_FIELDS[] = {
+    {"queues", &FIELD_INT, 0, .min = 1, .max = QUEUES_MAX, .default_text = "10"}, {0}};
+static const struct field SAMPLE_FIELDS[] = {
+    {"minutes", &FIELD_INT, 0, .min = 1, .max = MINUTES_MAX, .default_text = "15"}, {0}};
+
 static void get_summary(struct rest_call *call)
 {
     RELEASED_BY(stats_release) struct stats stats = {0};
     struct redrive_err err = {0};
-    static const struct field QUEUES = {"queues", &FIELD_INT, 0, .min = 1, .max = QUEUES_MAX};
-    int64_t queues = 10;
-    if (!kit_parameter(call, &QUEUES, &queues))
+    int64_t queues;
+    if (!kit_parameter(call, SUMMARY_FIELDS, &queues))
         return;
     if (stats_read(rest_store(call), call->principal.tenant, &call->config->health,
                    rest_now_ms(call), &stats, &err) < 0) {
@@ -134,9 +138,8 @@ static void get_summary(struct rest_call *call)
 /* {"at":…,"step":10,"items":[…]}: those of the last `minutes` of the query. */
 static void send_samples(struct rest_call *call, struct samples *samples)
 {
-    static const struct field MINUTES = {"minutes", &FIELD_INT, 0, .min = 1, .max = MINUTES_MAX};
-    int64_t minutes = 15;
-    if (!kit_parameter(call, &MINUTES, &minutes))
+    int64_t minutes;
+    if (!kit_parameter(call, SAMPLE_FIELDS, &minutes))
         return;
     struct json_writer *w = rest_json(call);
     json_begin_object(w);
@@ -267,23 +270,34 @@ static void listen_to(struct event_hub *hub, struct rest_call *call,
         close_stream(listener);
 }
 
-static const struct field DIGEST = {"digest", &FIELD_SPAN, 0, .min = 100, .max = 60000};
+enum {
+    DIGEST,
+    TASK,
+    TYPE
+};
+static const struct field EVENT_FIELDS[] = {
+    [DIGEST] = {"digest", &FIELD_SPAN, 0, .min = 100, .max = 60000},
+    [TASK] = {"task", &FIELD_WORDING, 0},
+    [TYPE] = {"type", &FIELD_WORDING, 0},
+    {0},
+};
 
 static void get_events(struct rest_call *call)
 {
     struct event_hub *hub = call->rest->hub;
-    const struct str task = http_query(call->request, "task");
+    const struct str task = http_query(call->request, EVENT_FIELDS[TASK].name);
     struct event_filter filter = {.tenant = call->principal.tenant,
                                   .hides_errors = kit_redacts(call)};
     struct redrive_err err = {0};
-    if (!kit_parameter(call, &DIGEST, &filter.digest_ms))
+    if (!kit_parameter(call, &EVENT_FIELDS[DIGEST], &filter.digest_ms))
         return;
     if (task.len > 0)
         filter.task = task;
     if (!hub) {
         kit_refuse(call, REDRIVE_E_NOT_FOUND, "this server sends no events");
-    } else if (event_kinds_parse(http_query(call->request, "type"), &filter.kinds, &err) < 0) {
-        rest_fail(call, &err, "type");
+    } else if (event_kinds_parse(http_query(call->request, EVENT_FIELDS[TYPE].name), &filter.kinds,
+                                 &err) < 0) {
+        rest_fail(call, &err, EVENT_FIELDS[TYPE].name);
     } else if (event_hub_check_room(hub, &err) < 0) {
         rest_fail(call, &err, NULL);
     } else if (http_method(call->request) == HTTP_HEAD) {
@@ -298,11 +312,23 @@ const struct rest_route REST_STATS[] = {
     {.operation = &API_RETRY_STATS},
     {.operation = &API_WORKERS},
     {.operation = &API_TOP},
-    {HTTP_GET, "/counts", CONFIG_SCOPE_READ, true, get_counts, false},
-    {HTTP_GET, "/summary", CONFIG_SCOPE_READ, true, get_summary, false},
-    {HTTP_GET, "/rates", CONFIG_SCOPE_READ, false, get_rates, false},
-    {HTTP_GET, "/latency", CONFIG_SCOPE_READ, false, get_latency, false},
-    {HTTP_GET, "/metrics", CONFIG_SCOPE_READ, true, get_metrics, .outlives_store = true},
-    {HTTP_GET, "/events", CONFIG_SCOPE_READ, false, get_events, false},
+    {HTTP_GET, "/counts", CONFIG_SCOPE_READ, true, get_counts,
+     .own_summary = "How many jobs there are by state, task and queue",
+     .own_parameters = {JOB_QUERY_FIELDS, JOB_QUERY_COUNTS}},
+    {HTTP_GET, "/summary", CONFIG_SCOPE_READ, true, get_summary,
+     .own_summary =
+         "The statistics of /stats without what grows with the number of tasks, queues and workers",
+     .own_parameters = {SUMMARY_FIELDS, 0}},
+    {HTTP_GET, "/rates", CONFIG_SCOPE_READ, false, get_rates,
+     .own_summary = "How many jobs came, ran and ended, span by span",
+     .own_parameters = {SAMPLE_FIELDS, 0}},
+    {HTTP_GET, "/latency", CONFIG_SCOPE_READ, false, get_latency,
+     .own_summary = "How long jobs waited before they started and how long they ran, span by span",
+     .own_parameters = {SAMPLE_FIELDS, 0}},
+    {HTTP_GET, "/metrics", CONFIG_SCOPE_READ, true, get_metrics, .outlives_store = true,
+     .own_summary = "The metrics of the token's tenant, for Prometheus"},
+    {HTTP_GET, "/events", CONFIG_SCOPE_READ, false, get_events,
+     .own_summary = "What happens to the jobs of the token's tenant, as it happens",
+     .own_parameters = {EVENT_FIELDS, 0}},
     {0},
 };

@@ -322,8 +322,10 @@ static void post_extend(struct rest_call *call)
 }
 
 const struct rest_route REST_WORK[] = {
-    {HTTP_POST, "/claim", CONFIG_SCOPE_WORK, false, post_claim},
-    {HTTP_POST, "/settle", CONFIG_SCOPE_WORK, false, post_settle},
-    {HTTP_POST, "/extend", CONFIG_SCOPE_WORK, false, post_extend},
+    {HTTP_POST, "/claim", CONFIG_SCOPE_WORK, false, post_claim,
+     .own_summary = "Take up to n ready jobs, each under a lease"},
+    {HTTP_POST, "/settle", CONFIG_SCOPE_WORK, false, post_settle,
+     .own_summary = "Report how runs ended"},
+    {HTTP_POST, "/extend", CONFIG_SCOPE_WORK, false, post_extend, .own_summary = "Extend leases"},
     {0},
 };
