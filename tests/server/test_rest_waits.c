@@ -156,7 +156,8 @@ static void hand_in_job(struct rest_call *call)
     const struct rest_route *route = REST_JOBS;
     while (rest_route_method(route) != HTTP_POST || strcmp(rest_route_path(route), "/jobs") != 0)
         route++;
-    route->own_run(call);
+    call->route = route;
+    rest_route_run(call);
     sem_post(&started);
 }
 
