@@ -268,7 +268,7 @@ static int read_task(const struct api_context *c, struct json_writer *w, struct 
         rc = read_published(c, &published, err);
     if (rc == 0)
         rc = find_definition(c, c->name, shared_row_find(&published, c->name), &box, &task, err);
-    if (rc < 0)
+    if (rc != 0)
         return rc;
     json_begin_object(w);
     json_field_string(w, "task", c->name);
