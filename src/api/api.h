@@ -103,7 +103,7 @@ struct operation {
     enum api_method method;  /* API_GET of a read, and no other of a change */
     const char *path;        /* below /v1: "/queues/{queue}/pause" */
     const char *summary;     /* one line, as docs/openapi.yaml has it */
-    enum config_scope scope; /* the scope that a client needs */
+    enum config_scope scope; /* the scope that a client needs, or several, of which it needs one */
     /* A read. */
     int (*read)(const struct api_context *c, struct json_writer *w, struct redrive_err *err);
     /* A change: makes its operation of the engine, or refuses. A path without a placeholder has the
@@ -180,8 +180,6 @@ extern const struct operation API_WORKFLOW;
 extern const struct operation API_CANCEL;
 extern const struct operation API_RETRY;
 
-/* ---- Dead letters (dead.c, change.c)
- * ------------------------------------------------------------------- */
 /* ---- New jobs (submit.c) --------------------------------------------------------------------- */
 
 /* {"id":…,"state":…,"existed":…} of the job of the body (new_job.h), or of those of an array
@@ -194,7 +192,7 @@ extern const struct operation API_SUBMIT_TASK;
 /* Bytes of a key: it is an id, less what an array adds. */
 #define API_KEY_MAX 200
 
-/* ---- Dead letters (dead.c) ------------------------------------------------------------------- */
+/* ---- Dead letters (dead.c, change.c) --------------------------------------------------------- */
 
 extern const struct operation API_DEAD_LETTERS; /* as API_JOBS, those that died last first */
 extern const struct operation API_DEAD_LETTER;
@@ -295,6 +293,9 @@ static inline struct str api_body(const struct api_context *c)
 {
     return c->input ? c->input->body : (struct str){0};
 }
+
+/* Hands over the parameters, of which there may be none. */
+void api_each(const struct api_context *c, api_take_fn take, void *ctx);
 
 /* Returns `rc`. After a failure the input says that this parameter, or place in the body, is at
  * fault; "": none of them. */

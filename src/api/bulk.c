@@ -131,7 +131,7 @@ int bulk_plan_read_purge(struct bulk_plan *plan, const struct api_context *c,
     *plan = (struct bulk_plan){.verb = BULK_REMOVE};
     job_query_init(query, c->tenant, BULK_PURGE_USES, ORDER_OLDEST, c->now_ms, c->arena, err);
     query->filter.states = DEAD;
-    c->input->each(c->input->from, job_query_add, query);
+    api_each(c, job_query_add, query);
     int rc = job_query_finish(query);
     if (rc == 0 && query->filter.finished_before_ms == 0)
         rc = field_missing(&query->reader, "older_than_hours",
@@ -200,6 +200,7 @@ int bulk_plan_count(struct bulk_plan *plan, struct store *store, uint64_t max, b
     plan->is_at_least = true;
     if (!has_counts || (wanted && may_refuse))
         rc = count_one_by_one(plan, store, max, err);
+    plan->refused_is_known = !may_refuse || !plan->is_at_least;
     return rc == 0 && has_counts && plan->is_at_least ? count_by_counts(plan, store, err) : rc;
 }
 
@@ -238,7 +239,8 @@ const struct operation API_BULK = {.method = API_POST,
 const struct operation API_BULK_RUN = {.method = API_GET,
                                        .path = BULK "/{id}",
                                        .summary = "A run over many jobs, with its progress",
-                                       .scope = CONFIG_SCOPE_READ};
+                                       /* A client that starts a run may follow it. */
+                                       .scope = CONFIG_SCOPE_READ | CONFIG_SCOPE_ADMIN};
 const struct operation API_BULK_STOP = {.method = API_DELETE,
                                         .path = BULK "/{id}",
                                         .summary = "Stop a run; what was done stays done",

@@ -17,7 +17,7 @@ enum bulk_verb {
     BULK_CANCEL,
     BULK_RETRY,   /* runs those that wait for their time now, then redrives those that have ended */
     BULK_REMOVE,  /* those that have ended */
-    BULK_REDRIVE, /* dead letters; a body cannot ask for it, which says "retry" of this state */
+    BULK_REDRIVE, /* dead letters; the verb of the routes about dead letters only */
 };
 
 const char *bulk_verb_name(enum bulk_verb verb);
@@ -40,8 +40,9 @@ struct bulk_plan {
 
     /* bulk_plan_count */
     uint64_t matched;
-    uint64_t refused; /* of these */
-    bool is_at_least; /* there are more than were counted */
+    uint64_t refused;      /* of these; */
+    bool refused_is_known; /* they were all looked at */
+    bool is_at_least;      /* there are more than were counted */
 };
 
 /* The members of a body about dead letters; API_BULK has the verb besides. */

@@ -60,7 +60,7 @@ static int read_payload(const struct api_context *c, struct str *ret, struct red
 {
     struct field_reader b;
     uint64_t given;
-    fields_json_open(&b, api_body(c), c->arena, 0, err);
+    fields_json_open_deeper(&b, api_body(c), 1, c->arena, 0, err);
     int rc = fields_json_object(&b, EDIT_FIELDS, ret, &given);
     if (rc == 0)
         rc = fields_json_end(&b);

@@ -26,9 +26,7 @@ static void release(struct api_change *change)
 int api_begin(const struct operation *operation, const struct api_context *c,
               struct api_change *ret, struct redrive_err *err)
 {
-    ret->operation = operation;
-    ret->arena = c->arena;
-    ret->status = 200;
+    *ret = (struct api_change){.operation = operation, .arena = c->arena, .status = 200};
     int rc = operation->begin(c, ret, err);
     if (rc < 0)
         release(ret);
@@ -42,6 +40,12 @@ int api_end(struct api_change *change, struct json_writer *w, const char **ret_f
     if (rc != API_GOES_ON)
         release(change);
     return rc;
+}
+
+void api_each(const struct api_context *c, api_take_fn take, void *ctx)
+{
+    if (c->input && c->input->each)
+        c->input->each(c->input->from, take, ctx);
 }
 
 int api_note_fault(const struct api_context *c, int rc, const char *place)

@@ -24,8 +24,7 @@ int api_query(const struct api_context *c, unsigned uses, enum job_order order,
               struct job_query *ret, struct redrive_err *err)
 {
     job_query_init(ret, c->tenant, uses, order, c->now_ms, c->arena, err);
-    if (c->input)
-        c->input->each(c->input->from, job_query_add, ret);
+    api_each(c, job_query_add, ret);
     int rc = job_query_finish(ret);
     if (rc == 0 && c->redact && ret->filter.text.len > 0)
         rc = refuse_search(&ret->reader, "text");

@@ -247,13 +247,10 @@ int new_jobs_read(const struct new_jobs_input *input, struct arena *arena, struc
                   struct redrive_err *err)
 {
     const struct str text = str_trim(input->text);
-    /* A payload may be as deep within a job as by itself. */
-    const struct json_limits limits = {.max_depth = JSON_MAX_DEPTH +
-                                                    (text.len > 0 && text.ptr[0] == '[' ? 2 : 1)};
+    const unsigned levels = text.len > 0 && text.ptr[0] == '[' ? 2 : 1;
     struct field_reader in;
     *ret = (struct new_jobs){0};
-    fields_json_open(&in, input->text, arena, input->now_ms, err);
-    json_reader_init(&in.json, input->text, &limits);
+    fields_json_open_deeper(&in, input->text, levels, arena, input->now_ms, err);
     in.is_option = input->are_options;
     int rc = read_jobs(&in, input, ret);
     if (rc == 0)

@@ -16,8 +16,7 @@ static int check_key(const struct api_context *c, struct redrive_err *err)
     int rc = is_good ? REDRIVE_E_TOO_BIG : REDRIVE_E_INVALID;
     (void)err_set(err, rc, API_KEY_NAME ": it is %s", is_good ? "too long" : "empty or not text");
     err_detail(err, "expected 1 to %d bytes", API_KEY_MAX);
-    (void)str_copy(c->input->at_fault, sizeof c->input->at_fault, STR(API_KEY_NAME));
-    return rc;
+    return api_note_fault(c, rc, API_KEY_NAME);
 }
 
 /* A job without an id gets the key for one, in an array KEY/0, KEY/1 …; one that belongs to no
@@ -61,10 +60,8 @@ static int begin_jobs(const struct api_context *c, struct api_change *change,
     if (rc < 0)
         return rc;
     rc = new_jobs_read(&input, c->arena, &jobs, err);
-    if (rc < 0) {
-        (void)str_copy(c->input->at_fault, sizeof c->input->at_fault, str_of(jobs.field));
-        return rc;
-    }
+    if (rc < 0)
+        return api_note_fault(c, rc, jobs.field);
     change->status = 201;
     change->is_array = jobs.is_array;
     return begin_submit(c, change, jobs.specs, jobs.n, err);

@@ -15,6 +15,8 @@
 /* Of tasks that are not declared, at most so many are listed: a client that may submit jobs can
  * make any number of them. */
 #define UNDECLARED_MAX 500
+/* Of tasks that processes have published; nothing removes them from a store. */
+#define PUBLISHED_MAX 2000
 
 /* Retries of a schedule that are listed; a policy may allow a hundred thousand. */
 #define ROWS_IN_LIST 20
@@ -173,9 +175,12 @@ static int write_published(struct json_writer *w, const struct task_list *list,
 {
     const struct shared_page *page = &list->published;
     int rc = 0;
-    for (size_t i = 0; i < page->n && rc == 0; i++)
-        if (!is_configured(list->context->config, page->rows[i].key))
-            rc = write_task(w, list, page->rows[i].key, &page->rows[i], err);
+    for (size_t i = 0, n = 0; i < page->n && n < PUBLISHED_MAX && rc == 0; i++) {
+        if (is_configured(list->context->config, page->rows[i].key))
+            continue;
+        rc = write_task(w, list, page->rows[i].key, &page->rows[i], err);
+        n++;
+    }
     return rc;
 }
 
@@ -250,8 +255,8 @@ static int read_question(const struct api_context *c, int *ret_class, struct red
     query.rc = name_check("task", c->name, err);
     if (query.rc < 0)
         (void)str_copy(query.reader.place, sizeof query.reader.place, STR("task"));
-    else if (c->input && c->input->each)
-        c->input->each(c->input->from, take_class, &query);
+    else
+        api_each(c, take_class, &query);
     *ret_class = query.class_;
     return api_note_fault(c, query.rc, query.reader.place);
 }

@@ -35,11 +35,8 @@ static bool add_parameter(struct str name, struct str value, void *ctx)
 static int read_parameters(const struct api_context *c, struct look *look, struct redrive_err *err)
 {
     fields_query_open(&look->reader, 0, c->arena, c->now_ms, err);
-    if (c->input && c->input->each)
-        c->input->each(c->input->from, add_parameter, look);
-    if (look->rc < 0)
-        (void)str_copy(c->input->at_fault, sizeof c->input->at_fault, str_of(look->reader.place));
-    return look->rc;
+    api_each(c, add_parameter, look);
+    return api_note_fault(c, look->rc, look->reader.place);
 }
 
 /* Counters without a label are those of all jobs of a tenant. */

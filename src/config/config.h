@@ -155,7 +155,7 @@ enum config_scope {
     CONFIG_SCOPE_ADMIN = 1 << 3,
 };
 
-/* As the file has it: "read"; "" for what is no scope. */
+/* As the file has it: "read"; of several the first; "" for what is no scope. */
 const char *config_scope_name(enum config_scope scope);
 
 #define CONFIG_TOKEN_HASH_BYTES 32

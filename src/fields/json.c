@@ -8,7 +8,14 @@
 void fields_json_open(struct field_reader *r, struct str text, struct arena *arena, int64_t now_ms,
                       struct redrive_err *err)
 {
-    json_reader_init(&r->json, text, NULL);
+    fields_json_open_deeper(r, text, 0, arena, now_ms, err);
+}
+
+void fields_json_open_deeper(struct field_reader *r, struct str text, unsigned levels,
+                             struct arena *arena, int64_t now_ms, struct redrive_err *err)
+{
+    const struct json_limits limits = {.max_depth = JSON_MAX_DEPTH + levels};
+    json_reader_init(&r->json, text, &limits);
     r->text = (struct str){0};
     r->arena = arena;
     r->now_ms = now_ms;

@@ -15,6 +15,10 @@
 /* Starts on `text`, which the results may point into. */
 void fields_json_open(struct field_reader *r, struct str text, struct arena *arena, int64_t now_ms,
                       struct redrive_err *err);
+/* The same of a text in which a payload lies so many levels down, where it may be as deep as by
+ * itself. */
+void fields_json_open_deeper(struct field_reader *r, struct str text, unsigned levels,
+                             struct arena *arena, int64_t now_ms, struct redrive_err *err);
 void fields_json_close(struct field_reader *r);
 
 /* Reads an object into `ret`, which has the defaults. `ret_given` has a bit for each row of the

@@ -26,7 +26,7 @@ def test_rate_is_kept(store):
     assert time.monotonic() - started >= 1.8
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
 def test_interrupt_stops_it_and_says_how_far_it_came(store, number):
     store.seed({"state": "dead_letter", "id": "d", "count": 300, "reason": "manual"})
     process = store.popen("dlq", "retry", "--all", "--rate", "5/s", "--json",
@@ -66,6 +66,11 @@ def editor(full, script):
     path.write_text("#!/bin/sh\n" + script)
     path.chmod(0o755)
     return {"EDITOR": f"{path} --wait", "TMPDIR": str(full.directory)}
+
+
+def test_edit_takes_a_payload_as_deep_as_a_submit_does(full):
+    deepest = "[" * 64 + "]" * 64
+    assert full.output("dlq", "edit", "bad-1", deepest) == "bad-1  edited, dead_letter\n"
 
 
 def leftovers(full):

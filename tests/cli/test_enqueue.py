@@ -146,7 +146,19 @@ def test_lines_stop_where_the_breaker_opens(redrive, tmp_path):
     (tmp_path / "lines").write_text("1\n2\n3\n")
     error = error_of(redrive("enqueue", "pay", "--lines", "--from", "lines", "--json", cwd=tmp_path))
     assert (error["code"], error["message"]) == ("BREAKER_OPEN", "stopped at line 1: circuit breaker 'pay' is open")
-    assert error["hint"] == "no job was made; go on with line 1"
+    assert error["hint"] == "no job was made before that line; go on with line 1"
+
+
+def test_a_breaker_of_one_line_stops_at_that_line(redrive, tmp_path):
+    """The batch is refused as a whole; the good lines before the one that is at fault are submitted all the same."""
+    configure(tmp_path, 'tasks: {pay: {run: {exec: [sh, -c, "exit 75"]}, retry: {max_attempts: 1}, '
+                        'breaker: {key: "{payload.host}", failure_threshold: 1, on_open: reject}}}\n')
+    assert redrive("enqueue", "pay", '{"host": "a"}', cwd=tmp_path).returncode == 0
+    redrive("work", "--until-idle", cwd=tmp_path)
+    (tmp_path / "lines").write_text("".join(f'{{"host": "{host}"}}\n' for host in "bbabb"))
+    result = redrive("enqueue", "pay", "--lines", "--from", "lines", "--json", cwd=tmp_path)
+    assert error_of(result)["message"] == "stopped at line 3: circuit breaker 'a' is open"
+    assert [json.loads(line)["line"] for line in result.stdout.splitlines()] == [1, 2]
 
 
 def test_lines_stop_where_the_store_fails(redrive, tmp_path):

@@ -307,6 +307,45 @@ def test_a_change_whose_answer_is_lost_is_not_sent_again():
         assert len(posts) == 1, (posts, error)
 
 
+def test_a_bad_line_among_a_thousand_costs_some_twenty_requests(tmp_path):
+    """A batch that is refused is tried by halves, and not line by line."""
+    session = json.dumps({"name": "x", "tenant": "default", "version": "0.1.0", "at": "2026-01-01T00:00:00.000Z"}).encode()
+    refused = json.dumps({"type": "urn:redrive:invalid", "status": 400, "detail": "payload: the task wants one"}).encode()
+
+    class Choosy(http.server.BaseHTTPRequestHandler):
+        protocol_version = "HTTP/1.1"
+        posts = 0
+
+        def answer(self, status, body):
+            self.send_response(status)
+            self.send_header("Content-Length", str(len(body)))
+            self.end_headers()
+            self.wfile.write(body)
+
+        def do_GET(self):
+            self.answer(200, session if self.path == "/v1/session" else b'{"items":[],"next":null}')
+
+        def do_POST(self):
+            jobs = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+            Choosy.posts += 1
+            many = jobs if isinstance(jobs, list) else [jobs]
+            made = [{"id": f"of {job['payload']}", "state": "queued", "existed": False} for job in many]
+            if any(job["payload"] == 700 for job in many):
+                self.answer(400, refused)
+            else:
+                self.answer(201, json.dumps({"items": made} if isinstance(jobs, list) else made[0]).encode())
+
+        def log_message(self, *_):
+            pass
+
+    (tmp_path / "lines").write_text("".join(f"{n}\n" for n in range(1000)))
+    with server_of(Choosy) as url:
+        result = run("--server", url, "enqueue", "t", "--lines", "--from", str(tmp_path / "lines"))
+    assert (result.returncode, result.stdout.decode()) == (1, "".join(f"of {n}\n" for n in range(1000) if n != 700))
+    assert b"line 701: payload: the task wants one" in result.stderr and b"1 of 1000 lines were refused" in result.stderr
+    assert Choosy.posts < 30
+
+
 def test_lines_stop_where_the_server_cannot_go_on(tmp_path):
     """As on a store: what was taken before is said, and from which line on to go on."""
     session = json.dumps({"name": "x", "tenant": "default", "version": "0.1.0", "at": "2026-01-01T00:00:00.000Z"}).encode()
@@ -342,7 +381,8 @@ def test_lines_stop_where_the_server_cannot_go_on(tmp_path):
         result = run("--server", url, "enqueue", "t", "--lines", "--from", str(tmp_path / "lines"), "--json")
     error = error_of(result)
     assert (error["code"], error["message"]) == ("IO", "stopped at line 2001: the store is away")
-    assert error["hint"] == "the jobs of the lines before it are there; go on with line 2001"
+    assert error["hint"] == (
+        "the jobs of the lines before it are there; whether those of lines 2001 to 3000 are is not known; go on with line 2001")
     assert len(result.stdout.splitlines()) == 2000 and Tired.posts == 3
 
 

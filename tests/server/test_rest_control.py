@@ -248,3 +248,22 @@ def test_a_stored_entry_makes_jobs_of_its_tenant(start, tmp_path):
     assert (job["task"], job["payload"]) == ("mail", {"n": 1})
     assert api.of("red").ok("GET", "/cron")["items"][0]["last_tick"]
     assert api.of("blue").ok("GET", "/jobs")["items"] == []
+
+
+def test_entries_that_do_not_all_fit_change_nothing(api):
+    """A tenant has at most 1000 entries of its own; an application that is at the limit may still replace its own."""
+    def entries(prefix, n):
+        return {f"{prefix}{i}": {"task": "once", "schedule": "@daily"} for i in range(n)}
+
+    def declare(application, of, status=200):
+        answer = api("PUT", "/cron", of, declared_by=application)
+        assert answer.status == status, answer.raw
+
+    declare("a", entries("a", 990))
+    declare("b", {**entries("keep", 2), **entries("b", 8)})
+    declare("b", entries("new", 11), 409)
+    names = {entry["name"] for entry in api.ok("GET", "/cron")["items"]}
+    assert {"keep0", "keep1"} <= names and not any(name.startswith("new") for name in names)
+    declare("b", entries("new", 10))
+    names = {entry["name"] for entry in api.ok("GET", "/cron")["items"]}
+    assert sum(name.startswith("new") for name in names) == 10 and "keep0" not in names

@@ -30,6 +30,8 @@ static void end_member(struct filter_writer *f)
         json_key(f->w, f->name.ptr);
         json_put_string(f->w, buf_str(&f->value));
     }
+    if (buf_failed(&f->value))
+        f->w->out->failed = buf_failed(&f->value);
     buf_reset(&f->value);
 }
 
@@ -53,8 +55,6 @@ static void write_filter(const struct bulk_run *run, struct json_writer *w)
     (void)job_select_each(run->select, run->states, add_member, &f);
     end_member(&f);
     json_end_object(w);
-    if (buf_failed(&f.value))
-        w->out->failed = buf_failed(&f.value);
     buf_release(&f.value);
 }
 
@@ -186,9 +186,10 @@ static int start_there(struct session *session, struct str body, struct bulk_run
     run->is_at_least = object_bool(&answer.object, "at_least");
     run->refused = count_of(&answer.object, "refused");
     run->changed = run->matched > run->refused ? run->matched - run->refused : 0;
-    return str_copy(id, 24, object_text(&answer.object, "id"))
-               ? 0
-               : err_set(err, REDRIVE_E_PARSE, "the number of the run is too long");
+    const struct str number = object_text(&answer.object, "id");
+    if (!str_copy(id, 24, number) || (number.len == 0 && run->matched > 0 && !run->dry_run))
+        return err_set(err, REDRIVE_E_PARSE, "the server does not say which run it has begun");
+    return 0;
 }
 
 static int stop_there(struct session *session, const char *id, struct redrive_err *err)
@@ -200,11 +201,14 @@ static int stop_there(struct session *session, const char *id, struct redrive_er
 }
 
 /* How far the run was when the server was asked last. */
-static int lost_sight(const struct bulk_run *run, int rc, struct redrive_err *err)
+static int lost_sight(const struct bulk_run *run, const char *id, int rc, struct redrive_err *err)
 {
     if (rc == REDRIVE_E_NOT_FOUND) {
         (void)err_set(err, REDRIVE_E_IO, "the run is gone: the server was restarted");
         err_hint(err, "the same command goes on with the rest");
+    } else if (id) {
+        err_hint(err, "the run may go on at the server: GET /v1/bulk/%s shows it, DELETE stops it",
+                 id);
     }
     err_detail(err, "%" PRIu64 " of %" PRIu64 " were changed when it was asked last", run->changed,
                run->matched);
@@ -219,16 +223,22 @@ static int look_there(struct session *session, const char *id, struct bulk_run *
     RELEASED_BY(answer_release) struct answer answer = {0};
     int rc = answer_ask(session, &ask, &answer, err);
     if (rc < 0)
-        return lost_sight(run, rc, err);
+        return lost_sight(run, id, rc, err);
     const struct str state = object_text(&answer.object, "state");
     run->changed = count_of(&answer.object, "changed");
     run->refused = count_of(&answer.object, "refused");
     run->interrupted = str_is(state, "stopped");
-    if (!str_is(state, "failed"))
-        return str_is(state, "running");
+    if (str_is(state, "running"))
+        return 1;
+    if (str_is(state, "finished") || run->interrupted)
+        return 0;
+    if (!str_is(state, "failed")) {
+        (void)err_set(err, REDRIVE_E_PARSE, "the server does not say whether the run goes on");
+        return lost_sight(run, id, REDRIVE_E_PARSE, err);
+    }
     const struct str why = object_text(&answer.object, "error");
     (void)err_set(err, REDRIVE_E_IO, "the server could not go on: %.*s", (int)why.len, why.ptr);
-    return lost_sight(run, REDRIVE_E_IO, err);
+    return lost_sight(run, NULL, REDRIVE_E_IO, err);
 }
 
 static int follow_there(struct session *session, const char *id, struct bulk_run *run,
@@ -244,7 +254,7 @@ static int follow_there(struct session *session, const char *id, struct bulk_run
             wait_ms(left);
         pause_ms = pause_ms * 2 < ASK_MOST_MS ? pause_ms * 2 : ASK_MOST_MS;
         if (interrupt_asked() && !is_stopped && (rc = stop_there(session, id, err)) < 0)
-            return rc;
+            return lost_sight(run, id, rc, err);
         is_stopped |= interrupt_asked();
     }
     if (rc == 0 && run->is_at_least && !run->interrupted) {

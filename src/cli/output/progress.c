@@ -127,7 +127,7 @@ static void ask_to_stop(int number)
     asked_to_stop = 1;
 }
 
-static const int SIGNALS[] = {SIGINT, SIGTERM};
+static const int SIGNALS[] = {SIGINT, SIGTERM, SIGHUP};
 #define N_SIGNALS (sizeof SIGNALS / sizeof SIGNALS[0])
 
 void interrupt_catch(struct interrupt *interrupt)

@@ -54,12 +54,12 @@ void progress_render(const struct progress *p, int64_t elapsed_ms, unsigned widt
  *     while (… && !interrupt_asked()) …
  *     interrupt_release(&interrupt);
  *
- * SIGINT and SIGTERM are remembered; the second one of a kind ends the program as usual. What the
- * parent has had ignored stays ignored. One at a time in a program.
+ * SIGINT, SIGTERM and SIGHUP are remembered; the second one of a kind ends the program as usual.
+ * What the parent has had ignored stays ignored. One at a time in a program.
  */
 
 struct interrupt {
-    struct sigaction before[2];
+    struct sigaction before[3];
 };
 
 void interrupt_catch(struct interrupt *interrupt);

@@ -221,9 +221,9 @@ static int read_list(struct json_reader *r, struct answer *answer)
             rc = read_items(r, answer);
         else if (json_string_is(key, "next") && !is_null)
             rc = json_read_text(r, &answer->arena, &answer->next);
-        else if (json_string_is(key, "unreadable"))
+        else if (json_string_is(key, "unreadable") && !is_null)
             rc = json_read_int(r, &answer->n_unreadable);
-        else if (json_string_is(key, "unreadable_first"))
+        else if (json_string_is(key, "unreadable_first") && !is_null)
             rc = json_read_text(r, &answer->arena, &answer->unreadable);
         else
             rc = json_skip(r, NULL);
@@ -301,6 +301,8 @@ int answer_pages_next(struct answer_pages *pages, const struct answer **ret,
     ask.input = &input;
     answer_release(page);
     int rc = ask_for_list(pages->session, &ask, false, page, err);
+    if (rc == 0 && page->n == 0 && page->next.len > 0 && str_is(page->next, pages->cursor))
+        rc = err_set(err, REDRIVE_E_PARSE, "the pages of the server do not come to an end");
     if (rc == 0 && !str_copy(pages->cursor, sizeof pages->cursor, page->next))
         rc = err_set(err, REDRIVE_E_PARSE, "the cursor of the server is too long");
     if (rc < 0)

@@ -300,11 +300,11 @@ static int unknown_answer(const struct remote *remote, int status, struct redriv
 /* The server does not have the route: it is older, or newer. */
 static int other_version(const struct remote *remote, struct redrive_err *err)
 {
-    (void)err_set(err, REDRIVE_E_NOT_FOUND, "the server does not have what this command needs");
+    (void)err_set(err, REDRIVE_E_IO, "the server does not have what this command needs");
     err_detail(err, "it is version %.*s, this program is " REDRIVE_VERSION,
                (int)remote->version.len, remote->version.ptr);
     err_hint(err, "use the program of the server's version");
-    return REDRIVE_E_NOT_FOUND;
+    return REDRIVE_E_IO;
 }
 
 static int take_problem(const struct remote *remote, const struct http_answer *answer,

@@ -54,7 +54,7 @@ static const char *const SCOPES[] = {"enqueue", "work", "read", "admin"};
 const char *config_scope_name(enum config_scope scope)
 {
     for (size_t i = 0; i < N_SCOPES; i++)
-        if (scope == 1u << i)
+        if (scope & 1u << i)
             return SCOPES[i];
     return "";
 }

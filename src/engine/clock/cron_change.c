@@ -191,7 +191,7 @@ static int apply_declare(struct engine *e, struct op *base, struct redrive_err *
     int rc = e->ops->shared_list(e->store, SHARED_CRON, op->tenant, &page, err);
     if (rc == 0)
         rc = remove_former(e, op, &page, err);
-    for (size_t i = 0; i < op->n && rc == 0 && base->code == 0; i++) {
+    for (size_t i = 0; i < op->n && rc == 0; i++) {
         struct cron_put_op *one = &op->puts[i];
         if (cron_entries_own(e->options.config, op->tenant, one->name)) {
             op->n_configured++;
@@ -200,10 +200,15 @@ static int apply_declare(struct engine *e, struct op *base, struct redrive_err *
         one->op.code = 0;
         find_row(&page, one->name, &found);
         found.n_stored += n_created;
+        found.n_stored -= op->n_removed < found.n_stored ? op->n_removed : found.n_stored;
         rc = put(e, one, &found, err);
         n_created += one->created;
-        base->code = one->op.code;
-        base->err = one->op.err;
+        /* All of them, or none: the transaction is given up. */
+        if (rc == 0 && one->op.code < 0) {
+            rc = one->op.code;
+            if (err)
+                *err = one->op.err;
+        }
     }
     return rc == 0 ? cron_entries_load(e, err) : rc;
 }

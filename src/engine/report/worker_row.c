@@ -355,7 +355,7 @@ int workers_read(struct store *store, struct str tenant, int64_t now_ms, struct 
         quantile_merge(&ret->run_time, &parsed.run_time, now_ms);
     }
     shared_page_release(&rows);
-    for (size_t i = 0; i < ret->n; i++)
+    for (size_t i = 0; ret->workers && i < ret->n; i++)
         ret->n_working += ret->workers[i].slots > 0;
     if (rc == 0 && ret->arena.failed)
         rc = err_nomem(err);

@@ -15,8 +15,8 @@ struct change_item {
     int64_t seq;
     struct str payload; /* MOVE_EDIT: JSON */
     struct move_result ret;
-    struct arena *arena;   /* for what follows; NULL: it is not wanted */
-    struct str unique_key; /* of REDRIVE_E_EXISTS: what a live job has */
+    struct arena *arena;   /* where `unique_key` is copied to; NULL: nowhere */
+    struct str unique_key; /* of REDRIVE_E_EXISTS: the key that a live job holds */
 };
 
 /* MOVE_CANCEL   any live job; a running one's worker learns of it by the event, if it is in

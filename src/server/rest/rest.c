@@ -284,10 +284,12 @@ static void run_change(struct rest_call *call, struct api_context *context)
         context->name = http_query(call->request, operation->parameter);
     if (call->route->before)
         call->route->before(call, context->input);
-    if (api_begin(operation, context, change, &err) < 0)
+    if (api_begin(operation, context, change, &err) < 0) {
         kit_fail(call, &err, context->input->at_fault);
-    else
-        rest_commit(call, &change->op, end_change);
+        return;
+    }
+    call->store = NULL; /* from here on no read can fail */
+    rest_commit(call, &change->op, end_change);
 }
 
 void rest_route_run(struct rest_call *call)

@@ -24,8 +24,10 @@ static void send_start(struct rest_call *call, int status, const struct bulk_pla
     json_field_bool(w, "dry_run", plan->dry_run);
     json_field_int(w, "matched", (int64_t)plan->matched);
     json_field_bool(w, "at_least", plan->is_at_least);
-    if (plan->dry_run)
+    if (plan->dry_run && plan->refused_is_known)
         json_field_int(w, "refused", (int64_t)plan->refused);
+    else if (plan->dry_run)
+        json_field_cstr(w, "refused", NULL);
     json_end_object(w);
     rest_send(call, status);
 }

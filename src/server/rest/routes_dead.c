@@ -35,7 +35,9 @@ static void send_counts(struct rest_call *call, int status, const struct bulk_ca
     json_field_int(w, "matched", (int64_t)plan->matched);
     json_field_bool(w, "at_least", plan->is_at_least);
     json_field_int(w, plan->verb == BULK_REDRIVE ? "redriven" : "removed", (int64_t)part->changed);
-    if (plan->verb == BULK_REDRIVE)
+    if (plan->verb == BULK_REDRIVE && plan->dry_run && !plan->refused_is_known)
+        json_field_cstr(w, "refused", NULL);
+    else if (plan->verb == BULK_REDRIVE)
         json_field_int(w, "refused", (int64_t)refused);
     /* A dry run has nothing more to do: it has counted. */
     json_field_bool(w, "finished", plan->dry_run || part->finished);

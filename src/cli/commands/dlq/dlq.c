@@ -127,7 +127,8 @@ static void retry_as_text(struct buf *out, const struct term *term, const void *
         buf_printf(out, "%" PRIu64 " of %s%" PRIu64 " would be redriven\n", run->changed,
                    at_least(run), run->matched);
     else
-        buf_printf(out, "%" PRIu64 " of %" PRIu64 " redriven\n", run->changed, run->matched);
+        buf_printf(out, "%" PRIu64 " of %s%" PRIu64 " redriven\n", run->changed, at_least(run),
+                   run->matched);
     if (run->refused > 0)
         buf_printf(
             out, "%" PRIu64 " refused: a live job has %s unique key, or %s deadline has passed\n",

@@ -48,7 +48,7 @@ void enqueue_put_answer(const struct cli *cli, const struct object *job, uint64_
         (void)snprintf(number, sizeof number, "%" PRIu64, line);
         put_json(job, object_text(job, "state"), line > 0 ? "line" : NULL, str_of(number), out);
     } else {
-        buf_add_str(out, object_text(job, "id"));
+        text_add_clean(out, object_text(job, "id"));
     }
     buf_putc(out, '\n');
 }

@@ -358,9 +358,13 @@ static int submit_one(struct cli *cli, struct session *session, struct str body,
     int rc = answer_change(session, &ask, &answer, err);
     if (rc < 0)
         return rc;
-    const struct str state = object_text(&answer.object, "state");
-    if (object_bool(&answer.object, "existed"))
-        cli_say(cli, "note: this job existed already; it is %.*s\n", (int)state.len, state.ptr);
+    if (object_text(&answer.object, "id").len == 0)
+        return err_set(err, REDRIVE_E_PARSE, "the answer is about no job");
+    if (object_bool(&answer.object, "existed")) {
+        RELEASED_BY(buf_release) struct buf state = BUF_MAX(256);
+        text_add_clean(&state, object_text(&answer.object, "state"));
+        cli_say(cli, "note: this job existed already; it is %s\n", buf_cstr(&state));
+    }
     return o->wait_ms > 0
                ? enqueue_wait(cli, session, &answer.object, str_of(o->tenant), o->wait_ms, err)
                : enqueue_print_answer(cli, &answer.object, err);

@@ -118,7 +118,9 @@ static int print_answers(struct feed *f, struct buf *out, struct redrive_err *er
 {
     if (f->cli->out.is_tty)
         progress_clear(&f->progress);
-    return cli_print(f->cli, out, err);
+    int rc = cli_print(f->cli, out, err);
+    (void)fflush(f->cli->out.file);
+    return rc;
 }
 
 /* What is wrong with a job, and not with the store, the server or the way to it. The payloads are
@@ -130,39 +132,60 @@ static bool is_refusal(int rc)
            status < 500;
 }
 
-/* The lines before that one have been answered. */
-static int stop_at(const struct feed *f, uint64_t number, const struct redrive_err *why,
+/* Whether a commit that ended so may have been made all the same. */
+static bool may_be_made(int rc)
+{
+    return rc != REDRIVE_E_BREAKER_OPEN &&
+           (redrive_err_retryable(rc) || rc == REDRIVE_E_IO || rc == REDRIVE_E_PARSE);
+}
+
+/* The lines before job `from` have been answered; those from it on, up to job `to`, have not. */
+static int stop_at(const struct feed *f, size_t from, size_t to, const struct redrive_err *why,
                    struct redrive_err *err)
 {
-    const char *before = f->submitted + f->existed == 0 ? "no job was made"
+    const uint64_t first = f->jobs[from].number, last = f->jobs[to - 1].number;
+    char open[80] = "";
+    const char *before = f->submitted + f->existed == 0 ? "no job was made before that line"
                          : f->refused == 0 ? "the jobs of the lines before it are there"
                                            : "the jobs of the good lines before it are there";
-    (void)err_set(err, why->code, "stopped at line %" PRIu64 ": %s", number, why->message);
+    if (may_be_made(why->code))
+        (void)snprintf(open, sizeof open,
+                       "; whether those of lines %" PRIu64 " to %" PRIu64 " are is not known",
+                       first, last);
+    (void)err_set(err, why->code, "stopped at line %" PRIu64 ": %s", first, why->message);
     err_detail(err, "%s", why->detail);
     if (why->hint[0])
-        err_hint(err, "%s; from line %" PRIu64 " on: %s", before, number, why->hint);
+        err_hint(err, "%s%s; from line %" PRIu64 " on: %s", before, open, first, why->hint);
     else
-        err_hint(err, "%s; go on with line %" PRIu64, before, number);
+        err_hint(err, "%s%s; go on with line %" PRIu64, before, open, first);
     return why->code;
 }
 
-/* All of them, or none. */
-static int submit_batch(struct feed *f, struct redrive_err *err)
+/* The jobs from `from` up to `to`: all of them, or none. */
+static int submit_batch(struct feed *f, size_t from, size_t to, struct redrive_err *err)
 {
-    struct api_input input = {.body = buf_str(&f->body)};
+    RELEASED_BY(buf_release) struct buf part = BUF_MAX(HTTP_CLIENT_BODY_MAX);
+    const bool is_whole = to - from == f->n;
+    if (!is_whole) {
+        buf_putc(&part, '[');
+        buf_add(&part, f->body.data + f->jobs[from].from, f->jobs[to - 1].to - f->jobs[from].from);
+        buf_putc(&part, ']');
+    }
+    struct api_input input = {.body = buf_str(is_whole ? &f->body : &part)};
     const struct ask ask = enqueue_ask(f->cli, &input);
     struct object *jobs;
     struct buf out;
     size_t n;
     RELEASED_BY(answer_release) struct answer answer = {0};
-    int rc = answer_change_many(f->session, &ask, &answer, &jobs, &n, err);
+    int rc = buf_failed(&part) ? err_nomem(err)
+                               : answer_change_many(f->session, &ask, &answer, &jobs, &n, err);
     if (rc < 0)
         return rc;
-    if (n != f->n)
-        return err_set(err, REDRIVE_E_PARSE, "the answer is about %zu jobs of %zu", n, f->n);
+    if (n != to - from)
+        return err_set(err, REDRIVE_E_PARSE, "the answer is about %zu jobs of %zu", n, to - from);
     buf_init(&out, OUTPUT_MAX_BYTES);
     for (size_t i = 0; i < n; i++)
-        take_answer(f, i, &jobs[i], &out);
+        take_answer(f, from + i, &jobs[i], &out);
     return print_answers(f, &out, err);
 }
 
@@ -180,25 +203,27 @@ static int submit_alone(struct feed *f, size_t i, struct redrive_err *err)
         return 0;
     }
     if (rc < 0)
-        return stop_at(f, f->jobs[i].number, &why, err);
+        return stop_at(f, i, i + 1, &why, err);
     buf_init(&out, OUTPUT_MAX_BYTES);
     take_answer(f, i, &answer.object, &out);
     return print_answers(f, &out, err);
 }
 
-/* A batch is taken as a whole or not at all: when one is refused, each line is sent alone. */
-static int submit_lines(struct feed *f, struct redrive_err *err)
+/* A batch is taken as a whole or not at all: when one is refused, each half of it is sent. A
+ * breaker that is open may be that of one line, which is found in the same way. */
+static int submit_lines(struct feed *f, size_t from, size_t to, struct redrive_err *err)
 {
     struct redrive_err why = {0};
-    int rc = f->n > 1 ? submit_batch(f, &why) : 0;
-    if (rc < 0 && !is_refusal(rc))
-        return stop_at(f, f->jobs[0].number, &why, err);
-    if (f->n > 1 && rc == 0)
+    if (to - from == 1)
+        return submit_alone(f, from, err);
+    int rc = submit_batch(f, from, to, &why);
+    if (rc == 0)
         return 0;
-    rc = 0;
-    for (size_t i = 0; i < f->n && rc == 0; i++)
-        rc = submit_alone(f, i, err);
-    return rc;
+    if (!is_refusal(rc) && rc != REDRIVE_E_BREAKER_OPEN)
+        return stop_at(f, from, to, &why, err);
+    const size_t half = from + (to - from) / 2;
+    rc = submit_lines(f, from, half, err);
+    return rc < 0 ? rc : submit_lines(f, half, to, err);
 }
 
 static int flush(struct feed *f, struct redrive_err *err)
@@ -206,7 +231,7 @@ static int flush(struct feed *f, struct redrive_err *err)
     if (f->n == 0)
         return 0;
     buf_putc(&f->body, ']');
-    int rc = buf_failed(&f->body) ? err_nomem(err) : submit_lines(f, err);
+    int rc = buf_failed(&f->body) ? err_nomem(err) : submit_lines(f, 0, f->n, err);
     if (rc < 0)
         return rc;
     buf_reset(&f->body);
