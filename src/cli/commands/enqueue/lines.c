@@ -173,9 +173,9 @@ static int submit_batch(struct feed *f, size_t from, size_t to, struct redrive_e
     }
     struct api_input input = {.body = buf_str(is_whole ? &f->body : &part)};
     const struct ask ask = enqueue_ask(f->cli, &input);
-    struct object *jobs;
+    struct object *jobs = NULL;
     struct buf out;
-    size_t n;
+    size_t n = 0;
     RELEASED_BY(answer_release) struct answer answer = {0};
     int rc = buf_failed(&part) ? err_nomem(err)
                                : answer_change_many(f->session, &ask, &answer, &jobs, &n, err);
