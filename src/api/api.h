@@ -48,7 +48,8 @@ struct api_context {
     struct store *store; /* NULL for a change, unless its `begin` waits */
     const struct config *config;
     const struct config_strings *redact; /* hidden from the client (redact.h); NULL: nothing */
-    struct str tenant;           /* the operation is about this tenant; absent: about all tenants */
+    /* The operation is about this tenant; absent: about all tenants. A server always names one. */
+    struct str tenant;
     struct str name;             /* in place of the placeholder of the path */
     struct api_input *input;     /* NULL: neither parameters nor a body */
     const struct engine *engine; /* that will do a change; NULL for a read */
@@ -156,7 +157,7 @@ extern const struct operation API_BREAKER_TRIP;
 extern const struct operation API_BREAKER_DISABLE;
 extern const struct operation API_BREAKER_FAILURE;
 
-/* ---- Jobs (jobs.c) --------------------------------------------------------------------------- */
+/* ---- Jobs (jobs.c, change.c) ----------------------------------------------------------------- */
 
 /* {"items":[…],"next":…}: the jobs that the parameters select (job_query.h), each as view_job
  * writes it. A page of large jobs ends before its limit, and so does one of jobs that are rare

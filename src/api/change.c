@@ -18,11 +18,11 @@ enum verb {
 static const struct {
     const char *name;
     enum move_kind kind; /* the first that is tried */
-    uint32_t from;       /* mask of the states of the job; 0: all from which the move is possible */
+    bool of_letters;     /* of dead letters, and no other job */
 } VERBS[] = {
-    [CANCEL] = {"cancel", MOVE_CANCEL, 0},           [RETRY] = {"retry", MOVE_RUN_NOW, 0},
-    [RETRY_LETTER] = {"retry", MOVE_REDRIVE, DEAD},  [EDIT_LETTER] = {"edit", MOVE_EDIT, DEAD},
-    [REMOVE_LETTER] = {"remove", MOVE_REMOVE, DEAD},
+    [CANCEL] = {"cancel", MOVE_CANCEL, false},       [RETRY] = {"retry", MOVE_RUN_NOW, false},
+    [RETRY_LETTER] = {"retry", MOVE_REDRIVE, true},  [EDIT_LETTER] = {"edit", MOVE_EDIT, true},
+    [REMOVE_LETTER] = {"remove", MOVE_REMOVE, true},
 };
 
 /* ---- Begin ----------------------------------------------------------------------------------- */
@@ -31,7 +31,7 @@ static void init_move(struct api_change *change, enum move_kind kind)
 {
     struct job_change *job = &change->job;
     change_op_init(&job->op, kind, &job->item, 1);
-    job->op.from = VERBS[change->operation->variant].from;
+    job->op.from = VERBS[change->operation->variant].of_letters ? DEAD : 0;
 }
 
 /* A change that is about all tenants: the job has to be looked for, so that its tenant is known. */
@@ -83,6 +83,7 @@ static int begin_edit(const struct api_context *c, struct api_change *change,
 
 /* ---- Refusals -------------------------------------------------------------------------------- */
 
+/* Of verbs that are not about dead letters. */
 static const char *hint_for(enum verb verb, enum redrive_state state)
 {
     if (verb == CANCEL)
@@ -103,9 +104,9 @@ static int refuse_change(const struct api_change *change, const char **ret_field
     const char *name = VERBS[verb].name;
     const int len = (int)(item->id.len < 100 ? item->id.len : 100), code = item->ret.code;
     switch (code) {
-    case REDRIVE_E_NOT_FOUND: return api_not_there(item->id, VERBS[verb].from, err);
+    case REDRIVE_E_NOT_FOUND: return api_not_there(item->id, VERBS[verb].of_letters, err);
     case REDRIVE_E_STATE:
-        if (VERBS[verb].from)
+        if (VERBS[verb].of_letters)
             return api_no_letter(item->id, item->ret.state, err);
         (void)err_set(err, code, "cannot %s job '%.*s': it is %s", name, len, item->id.ptr,
                       redrive_state_name(item->ret.state));

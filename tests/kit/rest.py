@@ -140,6 +140,6 @@ def documented_routes():
             path = found[1]
         elif found := re.fullmatch(r"    (get|post|put|patch|delete):", line):
             method = found[1].upper()
-        elif re.fullmatch(r"      security: \[\{\w+: \[\]\}\]", line):
+        elif re.fullmatch(r"      security: \[\{\w+: \[\]\}(, \{\w+: \[\]\})*\]", line):
             routes.add((method, path))
     return routes

@@ -2,8 +2,8 @@
  *
  * A struct command describes a command and a struct field one of its options. From these tables
  * alone come parsing (frame/options.h), help and the description for machines (frame/help.c),
- * completion and the nearest word when one is misspelt. A new command is a table
- * and a function; nothing else has to change.
+ * completion, the nearest word when one is misspelt and the manual page. A new command is a table
+ * and a function, and a line in each of the lists that cli/README.md names.
  *
  *     struct next_options {
  *         int64_t count;
