@@ -31,7 +31,9 @@ def test_interrupt_stops_it_and_says_how_far_it_came(store, number):
     store.seed({"state": "dead_letter", "id": "d", "count": 300, "reason": "manual"})
     process = store.popen("dlq", "retry", "--all", "--rate", "5/s", "--json",
                           stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
-                          stderr=subprocess.PIPE, text=True)
+                          stderr=subprocess.PIPE, text=True,
+                          # One that the parent ignores, as nohup does with SIGHUP, would stay ignored.
+                          preexec_fn=lambda: signal.signal(number, signal.SIG_DFL))
     try:
         deadline = time.monotonic() + TIMEOUT_S
         while not store.ids("jobs", "list", "--state", "queued"):
