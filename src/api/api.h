@@ -36,10 +36,10 @@ struct api_input {
     void (*each)(void *from, api_take_fn take, void *ctx); /* NULL: there are no parameters */
     void *from;
     struct str body; /* absent or empty: there is none */
-    /* Of a submit: what makes a repetition of the request the same jobs (API_KEY_NAME over HTTP),
-     * and the trace that they belong to. Absent: none. */
+    /* A repeated submit with the same key makes no other jobs (API_KEY_NAME over HTTP); absent: the
+     * submit has none. */
     struct str key;
-    struct str traceparent;
+    struct str traceparent; /* the trace that new jobs belong to; absent: none */
     /* After a failure: the parameter, or the place in the body; "": it is none of them. */
     char at_fault[FIELD_PLACE_MAX];
 };

@@ -120,7 +120,7 @@ int answer_ask(const struct session *session, const struct ask *ask, struct answ
     return rc < 0 ? rc : read_object(session, ret, err);
 }
 
-/* Of a commit that failed, `api_end` says what that means. */
+/* A commit that failed goes to `api_end` as well, which says what the failure means. */
 static int change_here(struct session *session, const struct ask *ask, struct answer *ret,
                        struct redrive_err *err)
 {

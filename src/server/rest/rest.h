@@ -55,9 +55,9 @@ struct rest_route {
     /* In place of what is its own: method and scope are those of the operation, the path unless the
      * route has another, and the answer unless the route has an `own_run`. */
     const struct operation *operation;
-    /* Of a change: adds headers of the request to its input; looks at it when it has been
-     * committed. NULL: there is nothing to do. */
+    /* Adds headers of the request to the input of a change that is about to begin; NULL: none. */
     void (*before)(struct rest_call *call, struct api_input *input);
+    /* Looks at a change after its commit; NULL: does nothing. */
     void (*after)(struct rest_call *call, const struct api_change *change);
     const char *own_summary; /* one line, as docs/openapi.yaml has it; else that of the operation */
     struct field_part own_parameters; /* as those of an operation, */
