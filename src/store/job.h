@@ -42,12 +42,8 @@ struct job_failed {
     struct job_error error; /* class_ is none that means success */
 };
 
-/* What never changes after submit, except by an edit of a dead letter's payload.
- *
- * A new field, here or in the status, is kept by each store (schema, statements, reading and
- * writing of rows), copied by a row of engine/copy/members.c, compared by tests/store/dump.c and
- * shown by job_json.c. One that clients give is also read by server/rest/body, cli/commands/enqueue
- * and lib/queue/submit.c. */
+/* What never changes after submit, except by an edit of a dead letter's payload. CONTRIBUTING.md has
+ * the recipe for a new field. */
 struct job_spec {
     struct str tenant;
     struct str id; /* unique within the tenant */

@@ -37,7 +37,7 @@ TEST(a_waiting_job_costs_little_more_than_its_bytes)
     server_start(&s, NULL);
     assert_int_equal(store_open(s.url, &(struct store_options){.create = true}, &store, NULL), 0);
     const long before = used(&s);
-    for (int done = 0; done < JOBS; done += IN_TRANSACTION) {
+    for (int done = 0; done < JOBS;) {
         assert_int_equal(store_ops(store)->begin(store, 0, &now, &version, NULL), 0);
         for (int i = 0; i < IN_TRANSACTION; i++) {
             id_next(&ids, now, names[i]);
@@ -50,7 +50,10 @@ TEST(a_waiting_job_costs_little_more_than_its_bytes)
         }
         assert_int_equal(
             store_ops(store)->submit(store, specs, IN_TRANSACTION, results, &arena, NULL), 0);
-        assert_int_equal(store_ops(store)->commit(store, NULL), 0);
+        /* A server that answers too late may not have made it, and says so: it is made again. */
+        const int rc = store_ops(store)->commit(store, NULL);
+        assert_true(rc == 0 || rc == REDRIVE_E_CANCELLED);
+        done += rc == 0 ? IN_TRANSACTION : 0;
     }
     const long each = (used(&s) - before) / JOBS;
     print_message("# %ld bytes a waiting job\n", each);
