@@ -42,8 +42,8 @@ struct job_failed {
     struct job_error error; /* class_ is none that means success */
 };
 
-/* What never changes after submit, except by an edit of a dead letter's payload. CONTRIBUTING.md has
- * the recipe for a new field. */
+/* What never changes after submit, except by an edit of a dead letter's payload. CONTRIBUTING.md
+ * has the recipe for a new field. */
 struct job_spec {
     struct str tenant;
     struct str id; /* unique within the tenant */
