@@ -30,7 +30,7 @@ struct ask {
 
 struct answer {
     struct buf text;
-    int status;           /* of a change, as HTTP has it; 204: there is no text */
+    int status;           /* the HTTP status of a change; 204: `text` is empty */
     struct object object; /* of answer_ask and answer_change; its arena is the answer's */
     struct str *items;    /* of a list: the text of each, in `text` */
     size_t n;
