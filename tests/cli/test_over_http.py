@@ -307,23 +307,31 @@ def test_a_change_whose_answer_is_lost_is_not_sent_again():
         assert len(posts) == 1, (posts, error)
 
 
+class TakesJobs(http.server.BaseHTTPRequestHandler):
+    """A server that knows its client and no task; what becomes of jobs is that of the test."""
+
+    protocol_version = "HTTP/1.1"
+    SESSION = json.dumps({"name": "x", "tenant": "default", "version": "0.1.0", "at": "2026-01-01T00:00:00.000Z"}).encode()
+
+    def answer(self, status, body):
+        self.send_response(status)
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def do_GET(self):
+        self.answer(200, self.SESSION if self.path == "/v1/session" else b'{"items":[],"next":null}')
+
+    def log_message(self, *_):
+        pass
+
+
 def test_a_bad_line_among_a_thousand_costs_some_twenty_requests(tmp_path):
     """A batch that is refused is tried by halves, and not line by line."""
-    session = json.dumps({"name": "x", "tenant": "default", "version": "0.1.0", "at": "2026-01-01T00:00:00.000Z"}).encode()
     refused = json.dumps({"type": "urn:redrive:invalid", "status": 400, "detail": "payload: the task wants one"}).encode()
 
-    class Choosy(http.server.BaseHTTPRequestHandler):
-        protocol_version = "HTTP/1.1"
+    class Choosy(TakesJobs):
         posts = 0
-
-        def answer(self, status, body):
-            self.send_response(status)
-            self.send_header("Content-Length", str(len(body)))
-            self.end_headers()
-            self.wfile.write(body)
-
-        def do_GET(self):
-            self.answer(200, session if self.path == "/v1/session" else b'{"items":[],"next":null}')
 
         def do_POST(self):
             jobs = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
@@ -335,9 +343,6 @@ def test_a_bad_line_among_a_thousand_costs_some_twenty_requests(tmp_path):
             else:
                 self.answer(201, json.dumps({"items": made} if isinstance(jobs, list) else made[0]).encode())
 
-        def log_message(self, *_):
-            pass
-
     (tmp_path / "lines").write_text("".join(f"{n}\n" for n in range(1000)))
     with server_of(Choosy) as url:
         result = run("--server", url, "enqueue", "t", "--lines", "--from", str(tmp_path / "lines"))
@@ -348,21 +353,10 @@ def test_a_bad_line_among_a_thousand_costs_some_twenty_requests(tmp_path):
 
 def test_lines_stop_where_the_server_cannot_go_on(tmp_path):
     """As on a store: what was taken before is said, and from which line on to go on."""
-    session = json.dumps({"name": "x", "tenant": "default", "version": "0.1.0", "at": "2026-01-01T00:00:00.000Z"}).encode()
     away = json.dumps({"type": "urn:redrive:io", "status": 503, "detail": "the store is away"}).encode()
 
-    class Tired(http.server.BaseHTTPRequestHandler):
-        protocol_version = "HTTP/1.1"
+    class Tired(TakesJobs):
         posts = 0
-
-        def answer(self, status, body):
-            self.send_response(status)
-            self.send_header("Content-Length", str(len(body)))
-            self.end_headers()
-            self.wfile.write(body)
-
-        def do_GET(self):
-            self.answer(200, session if self.path == "/v1/session" else b'{"items":[]}')
 
         def do_POST(self):
             n = len(json.loads(self.rfile.read(int(self.headers["Content-Length"]))))
@@ -372,9 +366,6 @@ def test_lines_stop_where_the_server_cannot_go_on(tmp_path):
                 self.answer(201, json.dumps({"items": items}).encode())
             else:
                 self.answer(503, away)
-
-        def log_message(self, *_):
-            pass
 
     (tmp_path / "lines").write_text("1\n" * 5000)
     with server_of(Tired) as url:
